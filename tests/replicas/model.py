@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -85,8 +86,8 @@ class Model:
             yield
         except Lost:
             pass
-        except (AssertionError, TimeoutError) as error:
-            self._complain(f"{type(error).__name__}: {error}")
+        except (AssertionError, KeyError, TimeoutError) as error:
+            self._complain("".join(traceback.format_exception(error)))
 
     async def _kill(self, seconds: float, kills: int) -> None:
         """Kill random replicas, and start new ones in their place."""
@@ -126,6 +127,7 @@ class Model:
     async def _add(self) -> None:
         id = self._id("add")
         reply = await self._web.ask("tools/call", name="add", arguments={"id": id})
+        assert "result" in reply, f"{id}: {reply}"
         assert reply["result"]["content"][0]["text"] == id, reply
         self._added.append(id)
         self._acknowledge("call")
@@ -139,6 +141,7 @@ class Model:
             except Lost:
                 lost += 1
                 continue
+            assert "result" in reply, f"count: {reply}"
             number = int(reply["result"]["content"][0]["text"])
             assert last < number <= last + 1 + lost, f"{number} after {last}, and {lost} lost responses"
             last, lost = number, 0

@@ -25,6 +25,8 @@ TASKS = {
 }
 BOTH = "application/json, text/event-stream"
 NAMES = {"name", "uri", "taskId"}
+#: Parts of the messages of errors that say that a replica was cut off from the store: the machine is slow.
+CUT_OFF = ("not available now", "cut off from the others", "ended before the response")
 numbers = itertools.count(1)
 
 
@@ -60,6 +62,18 @@ class Stream:
     def close(self) -> None:
         """Break the connection."""
         self._response.close()
+
+
+def checked(reply: Any) -> Any:
+    """Return a response, unless it says that the request has failed because its replica was cut off.
+
+    Raises:
+        Lost: it does.
+    """
+    message = reply.get("error", {}).get("message", "")
+    if any(part in message for part in CUT_OFF):
+        raise Lost(message)
+    return reply
 
 
 class Web:
@@ -104,13 +118,13 @@ class Web:
             if response.content_type == "text/event-stream":
                 async for event in Stream(response).events():
                     if event is not None and "method" not in event:
-                        return event, response.headers
+                        return checked(event), response.headers
                 raise Lost("the stream ended without a response")
             try:
                 text = await response.text()
             except (aiohttp.ClientError, OSError) as error:
                 raise Lost(str(error)) from error
-            return (json.loads(text) if text else None), response.headers
+            return (checked(json.loads(text)) if text else None), response.headers
 
     @staticmethod
     def stateless(method: str, **params: Any) -> tuple[dict[str, str], Any]:

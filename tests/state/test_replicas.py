@@ -97,7 +97,7 @@ async def replicas(store, limits):
     async with asyncio.timeout(TIMEOUT), AsyncExitStack() as stack:
         pair = [Replica(store(), **limits), Replica(store(), **limits)]
         for replica in pair:
-            endpoint = replica.app.asgi()
+            endpoint = replica.endpoint = replica.app.asgi()
             await endpoint.start()
             replica.site = await stack.enter_async_context(serving(endpoint))
         yield pair
@@ -501,6 +501,20 @@ async def test_a_question_of_a_stateless_call_is_answered_once_on_all_replicas(r
     for replica in replicas:
         refused = await ask(replica, "tools/call", **again)
         assert "used already" in refused["error"]["message"]
+
+
+async def test_a_replica_that_stops_tells_clients_when_to_reconnect(replicas):
+    one, other = replicas
+    session = await begin(one)
+    await session.subscribe("memo://1")
+    standing = await session.get()
+    opened = await standing.event()
+    one.endpoint.end_streams()
+    events = await standing.events()
+    assert [(event.retry, event.data) for event in events] == [("200", None)]
+    other.app.resources.changed("memo://1")
+    moved = await on(other, session).get(opened.id)
+    assert (await moved.message())["params"] == {"uri": "memo://1"}
 
 
 # Failures of the store

@@ -56,6 +56,9 @@ log = Log("carrel.http")
 #: Path of the health check for monitoring. It needs no authorization, and returns only that the server runs.
 HEALTH = "/healthz"
 
+#: Milliseconds after which clients reconnect their GET streams to other replicas when this one stops.
+RECONNECT = 200
+
 #: Path of the protected resource metadata of any authorizer (RFC 9728).
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 
@@ -196,6 +199,8 @@ class StreamableHTTP:
         self._app.end_streams()
         for session in self._sessions:
             for stream in session.listening:
+                if self._app.replica.shared:
+                    stream.pause(RECONNECT)
                 stream.end_content()
         if self._sse is not None:
             self._sse.end_streams()

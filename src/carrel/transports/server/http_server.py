@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ import uvicorn
 from carrel.transports.server.connections import Connections
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http import StreamableHTTP
-from carrel.transports.server.http_protocol import LimitedProtocol
+from carrel.transports.server.http_protocol import FIRST_REQUEST, LimitedProtocol
 from carrel.transports.server.listening import BACKLOG
 from carrel.transports.server.tls import TLS, TLSListener
 
@@ -89,14 +90,38 @@ class EndpointServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._table.ending = True
+        loop = asyncio.get_running_loop()
         self._endpoint.end_streams()
-        late = asyncio.get_running_loop().call_later(GRACE, self._endpoint.cancel)
+        await self._accept_last()
+        timers = [
+            loop.call_later(2 * FIRST_REQUEST, self._endpoint.end_streams),
+            loop.call_later(GRACE, self._endpoint.cancel),
+        ]
         await super().shutdown(sockets)
-        late.cancel()
+        for timer in timers:
+            timer.cancel()
         self._table.stop()
         if self._tls is not None:
             await self._tls.stop()
         await self._endpoint.stop()
+
+    async def _accept_last(self) -> None:
+        """Close the listeners, after accepting the connections that the kernel would reset then."""
+        if self._tls is not None:
+            return
+        loop = asyncio.get_running_loop()
+        make = partial(self._protocol, config=self.config, server_state=self.server_state, app_state={})
+        waiting = []
+        last = [listener.dup() for listener in self._listeners if listener.fileno() >= 0]
+        for server in self.servers:
+            server.close()
+        for listener in last:
+            listener.setblocking(False)
+            with listener, contextlib.suppress(BlockingIOError, OSError):
+                for _ in range(BACKLOG):
+                    waiting.append(listener.accept()[0])
+        for connection in waiting:
+            await loop.connect_accepted_socket(make, connection)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         self.force_exit = self.should_exit and sig == signal.SIGINT
