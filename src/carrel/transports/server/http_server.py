@@ -117,9 +117,8 @@ class EndpointServer(uvicorn.Server):
             server.close()
         for listener in last:
             listener.setblocking(False)
-            with listener, contextlib.suppress(BlockingIOError, OSError):
-                for _ in range(BACKLOG):
-                    waiting.append(listener.accept()[0])
+            with listener, contextlib.suppress(OSError):
+                waiting.extend(listener.accept()[0] for _ in range(BACKLOG))
         for connection in waiting:
             await loop.connect_accepted_socket(make, connection)
 
