@@ -26,10 +26,14 @@ from carrel.protocol.principal import Principal
 from carrel.security import Authorization, StaticTokens
 from carrel.security.client import Bearer, FileStore, MemoryStore
 from carrel.security.server.static_tokens import make_token
+from carrel.state.redis.state import RedisState
+from carrel.state.replica import Replica
+from carrel.state.shared_texts import SharedTexts
 from carrel.transports.client.options import HTTPOptions
 from support.clock import Clock
 from support.http_server import over_http
 from support.openid_provider import provider
+from support.redis_servers import redis_server
 
 pytestmark = pytest.mark.slow
 
@@ -362,6 +366,28 @@ async def test_grants_are_kept_encrypted_for_the_next_run_and_a_revoked_one_asks
         assert auth.asked("/token/revocation") == before + 2  # the refresh token and the access token
         assert await text(ann) == "ann"
         assert len(place.pages) == 1
+
+
+async def test_a_login_at_one_gateway_holds_at_its_replicas(auth, team, tmp_path):
+    with redis_server() as redis:
+        async with AsyncExitStack() as stack:
+            clients = []
+            for name in ("one", "other"):
+                (tmp_path / name).mkdir()
+                replica = Replica(RedisState(redis.url, [KEY]))
+                await replica.start()
+                stack.push_async_callback(replica.stop)
+                store = SharedTexts(lambda replica=replica: replica, "grants")
+                place = await stack.enter_async_context(gateway_to(team, tmp_path / name, store))
+                clients.append(await stack.enter_async_context(place.client("ann", NEWEST, Browser(auth, "ann").visit)))
+            one, other = clients
+            for client in clients:
+                assert [tool.name for tool in await client.list_tools()] == ["team_login"]
+            await text(one, "team_login")
+            assert await text(one) == "ann"
+            assert [tool.name for tool in await other.list_tools()] == ["whoami"]
+            assert await text(other) == "ann"
+            assert place.pages == [], "the user has logged in once"
 
 
 async def test_an_entry_is_opened_only_for_its_principal_and_name():

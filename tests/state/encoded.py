@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
+from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
 from carrel.state.memory import MemoryState, MemoryTables
 
 PARTS = {
@@ -19,6 +19,7 @@ PARTS = {
     "tasks": TaskStore,
     "used": UsedStates,
     "quotas": Quotas,
+    "records": RecordTable,
 }
 
 

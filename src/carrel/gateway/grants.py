@@ -180,6 +180,8 @@ class Grant:
             URLElicitationRequired: the user has to log in, after which the client has to retry its request.
         """
         self._rejection = rejection
+        if await self.given_elsewhere():
+            return True
         return await self._with_user(self._auth.rejected(rejection))
 
     async def close(self) -> None:
@@ -197,9 +199,15 @@ class Grant:
         Raises:
             LoginRequired, URLElicitationRequired: see ``refused``.
         """
+        if await self.given_elsewhere():
+            return
         rejection = self._rejection or AuthorizationRejection(self._url, 401)
         if not await self._auth.headers(rejection.url):
             await self._with_user(self._auth.rejected(rejection._replace(sent=None, nonce=None)))
+
+    async def given_elsewhere(self) -> bool:
+        """Return whether the user has logged in at another replica meanwhile."""
+        return await self._auth.found_elsewhere()
 
     async def forget(self) -> bool:
         """Revoke and delete the grant, and return whether it existed. Log a warning if it cannot be revoked."""

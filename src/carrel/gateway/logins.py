@@ -136,12 +136,19 @@ class LoginProvider(IsolatedProvider):
         """Return a page of the server's tools, or only the login tool if the caller has to log in first."""
         if self.separate_credentials:
             async with self.session(request) as session:
-                if session is not None and needs_login(self._provider(session)):
+                if session is not None and await self._still_needs_login(self._provider(session), request):
                     return self._login_page()
         try:
             return await resolved(super().list_tools(request))
         except LoginRequired:  # the server no longer accepts the grant
             return self._login_page()
+
+    async def _still_needs_login(self, provider: RemoteProvider, request: Request) -> bool:
+        """Return whether the user has to log in first, and has not done so at another replica."""
+        if needs_login(provider) and await self._grant_of(request.caller).given_elsewhere():
+            provider.reconnector.retry()
+            await provider.reconnector.settled()
+        return needs_login(provider)
 
     def _login_page(self) -> Page[Tool]:
         words = f"Log in at {self.name}. Its other tools are available after that."

@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from carrel.state.interfaces import State
     from carrel.state.memory import MemoryState, MemoryTables
     from carrel.state.redis.state import RedisState
+    from carrel.state.shared_texts import SharedTexts
 
 __all__ = [
     "MemoryState",
     "MemoryTables",
     "RedisState",
+    "SharedTexts",
     "State",
 ]
 
@@ -24,6 +26,7 @@ MODULES = {
         "MemoryTables",
     ),
     "carrel.state.redis.state": ("RedisState",),
+    "carrel.state.shared_texts": ("SharedTexts",),
 }
 
 if not TYPE_CHECKING:

@@ -16,6 +16,7 @@ __all__ = [
     "LeaseExpired",
     "Mailbox",
     "Quotas",
+    "RecordTable",
     "Sessions",
     "State",
     "StoreUnavailable",
@@ -155,6 +156,22 @@ class Quotas(Protocol):
         """
 
 
+class RecordTable(Protocol):
+    """Records of other parts of a server, such as logins, by key. Each has a lifetime in seconds."""
+
+    async def get(self, key: str) -> bytes | None:
+        """Return a record; None if it is not there (any more)."""
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        """Store a record, in place of an earlier one with its key."""
+
+    async def take(self, key: str) -> bytes | None:
+        """Return a record and remove it: only one of several concurrent callers gets it."""
+
+    async def delete(self, key: str) -> None:
+        """Remove a record, if it is there."""
+
+
 class State(Protocol):
     """Shared state as one replica sees it."""
 
@@ -165,6 +182,7 @@ class State(Protocol):
     tasks: TaskStore
     used: UsedStates
     quotas: Quotas
+    records: RecordTable
 
     @property
     def slot(self) -> int:

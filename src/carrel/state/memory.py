@@ -14,9 +14,16 @@ from collections.abc import Callable
 from time import monotonic
 
 from carrel.protocol.connection import MAX_SLOT
-from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
+from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
 from carrel.state.memory_bus import MAX_NOTICES, MemoryBus, MemoryMailbox
-from carrel.state.memory_tables import MemoryEvents, MemoryQuotas, MemorySessions, MemoryTasks, MemoryUsedStates
+from carrel.state.memory_tables import (
+    MemoryEvents,
+    MemoryQuotas,
+    MemoryRecords,
+    MemorySessions,
+    MemoryTasks,
+    MemoryUsedStates,
+)
 from carrel.state.records import Letter, ReplicaGone
 
 __all__ = ["MemoryState", "MemoryTables"]
@@ -31,6 +38,7 @@ class MemoryTables:
         self.tasks = MemoryTasks(clock)
         self.used = MemoryUsedStates(clock)
         self.quotas = MemoryQuotas(clock)
+        self.records = MemoryRecords(clock)
         self.bus = MemoryBus(notices)
         self.boxes: dict[int, asyncio.Queue[Letter | None]] = {}
         """Mailboxes of the running replicas, by slot; None is after the last letter."""
@@ -95,6 +103,7 @@ class MemoryState:
         self.tasks: TaskStore = tables.tasks
         self.used: UsedStates = tables.used
         self.quotas: Quotas = tables.quotas
+        self.records: RecordTable = tables.records
         self.bus: Bus = tables.bus
         self._mailbox = MemoryMailbox(tables, self.slot)
         self.mailbox: Mailbox = self._mailbox

@@ -13,7 +13,15 @@ import msgspec
 
 from carrel.state.records import Replay, SessionRecord, TaskRecord
 
-__all__ = ["Lifetimes", "MemoryEvents", "MemoryQuotas", "MemorySessions", "MemoryTasks", "MemoryUsedStates"]
+__all__ = [
+    "Lifetimes",
+    "MemoryEvents",
+    "MemoryQuotas",
+    "MemoryRecords",
+    "MemorySessions",
+    "MemoryTasks",
+    "MemoryUsedStates",
+]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -280,6 +288,29 @@ class MemoryUsedStates:
         known = self._steps.get(exchange)
         if known is not None:
             self._steps.put(exchange, (known[0], known[1], True), ttl)
+
+
+class MemoryRecords:
+    """Records in memory, by key."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._records: Lifetimes[str, bytes] = Lifetimes(clock)
+
+    async def get(self, key: str) -> bytes | None:
+        """Return a record; None if it is not there (any more)."""
+        return self._records.get(key)
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        """Store a record for ``ttl`` seconds."""
+        self._records.put(key, value, ttl)
+
+    async def take(self, key: str) -> bytes | None:
+        """Return a record and remove it."""
+        return self._records.pop(key)
+
+    async def delete(self, key: str) -> None:
+        """Remove a record, if it is there."""
+        self._records.pop(key)
 
 
 class MemoryQuotas:

@@ -125,6 +125,29 @@ class TaskContract:
         await self.pass_time(0.2 * self.second)
         assert await other.used.use(b"x", 1, b"a", 60)
 
+    # Other records
+
+    async def test_a_record_is_there_until_it_expires_or_is_removed(self, replicas: tuple[State, State]) -> None:
+        one, other = replicas
+        await one.records.put("a", b"1", 60)
+        await one.records.put("a", b"2", 0.3 * self.second)
+        await one.records.put("b", b"3", 60)
+        assert await other.records.get("a") == b"2"
+        assert await other.records.get("c") is None
+        await other.records.delete("b")
+        await other.records.delete("b")
+        assert await one.records.get("b") is None
+        await self.pass_time(0.5 * self.second)
+        assert await other.records.get("a") is None
+        assert await other.records.take("a") is None
+
+    async def test_of_many_who_take_a_record_one_gets_it(self, replicas: tuple[State, State]) -> None:
+        one, other = replicas
+        await one.records.put("a", b"1", 60)
+        taken = await asyncio.gather(*(replica.records.take("a") for replica in (one, other) * 5))
+        assert taken.count(b"1") == 1
+        assert taken.count(None) == 9
+
     # Quotas
 
     async def test_a_bucket_is_shared_and_fills_again(self, replicas: tuple[State, State]) -> None:

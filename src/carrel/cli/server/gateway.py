@@ -210,7 +210,7 @@ def create(
         credentials=shared_login(http),
         transform=search if options.search_tools else None,
         app=app,
-        **isolation_options(configuration, http),
+        **isolation_options(configuration, http, lambda: gateway.app.endpoint.replica),
         **named,
     )
     add_operations(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from carrel.cli.config.read import Configuration
+from carrel.cli.server.shared_state import store_of
 from carrel.errors import AuthorizationError, ConfigError, LoginRequired
 from carrel.transports.addresses import is_loopback
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from carrel.gateway.providers import GivenGrants
     from carrel.gateway.sessions import SessionLimits
     from carrel.host.config.server_config import ServerConfig
+    from carrel.security.client.storage import TokenStore
+    from carrel.state.replica import Replica
     from carrel.transports.client.transport import AuthorizationRejection, Credentials
     from carrel.transports.server.options import ServeOptions
 
@@ -29,8 +32,10 @@ class IsolationOptions(TypedDict):
     grants: GivenGrants | None
 
 
-def isolation_options(configuration: Configuration, http: ServeOptions | None) -> IsolationOptions:
-    """Return the options of the gateway.
+def isolation_options(
+    configuration: Configuration, http: ServeOptions | None, replica: Callable[[], Replica]
+) -> IsolationOptions:
+    """Return the options of the gateway. ``replica`` returns the gateway among its replicas.
 
     Raises:
         ConfigError: a setting is invalid.
@@ -44,7 +49,7 @@ def isolation_options(configuration: Configuration, http: ServeOptions | None) -
         idle_seconds=settings.idle_seconds,
     )
     try:
-        return {"sessions": limits, "grants": _grants(configuration, http) if settings.logins else None}
+        return {"sessions": limits, "grants": _grants(configuration, http, replica) if settings.logins else None}
     except ConfigError as error:
         raise ConfigError(f"{configuration.where('gateway')}: [gateway] {error}") from error
 
@@ -83,7 +88,9 @@ def _stored_login(config: ServerConfig) -> Credentials:
     return OwnLogin()
 
 
-def _grants(configuration: Configuration, http: ServeOptions | None) -> GivenGrants | None:
+def _grants(
+    configuration: Configuration, http: ServeOptions | None, replica: Callable[[], Replica]
+) -> GivenGrants | None:
     """Return the grants of users, or None if callers or their browsers cannot be identified."""
     settings = configuration.settings.gateway
     if http is None:
@@ -99,7 +106,13 @@ def _grants(configuration: Configuration, http: ServeOptions | None) -> GivenGra
         url = f"http{'s' if http['certificate'] else ''}://{host}:{http['port']}"
     from carrel.gateway.browser_pages import BrowserPages
 
-    return _make(_keys(settings.keys), BrowserPages(url, login=_login(configuration, url)))
+    keys, pages = _keys(settings.keys), BrowserPages(url, login=_login(configuration, url))
+    if configuration.settings.state.url is None:
+        return _make(keys, pages)
+    from carrel.state.shared_texts import SharedTexts
+
+    # Replicas cannot make a key of their own.
+    return _make(keys or store_of(configuration).keys, pages, SharedTexts(replica, "grants"))
 
 
 def _keys(text: str | None) -> Sequence[bytes]:
@@ -110,10 +123,10 @@ def _keys(text: str | None) -> Sequence[bytes]:
     return parse_keys(text)
 
 
-def _make(keys: Sequence[bytes], pages: BrowserPages | None) -> Grants:
+def _make(keys: Sequence[bytes], pages: BrowserPages | None, store: TokenStore | None = None) -> Grants:
     from carrel.gateway.grants import Grants  # imports the OAuth packages
 
-    return Grants(pages, keys=keys)
+    return Grants(pages, keys=keys, store=store)
 
 
 def _login(configuration: Configuration, url: str) -> IssuerLogin | None:

@@ -42,6 +42,7 @@ NAMES = {
     "stream": "event streams",
     "task": "tasks",
     "exchange": "used request states",
+    "record": "records of logins",
     "bucket": "limits",
     "mailbox": "mailboxes",
 }

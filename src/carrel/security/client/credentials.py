@@ -252,6 +252,17 @@ class OAuthCredentials:
             self.issuer = self.issuer or (pointer.issuer if self.known_as() is not None else None)
         self._loaded = True
 
+    async def found_elsewhere(self) -> bool:
+        """Return whether there was no token, and another process has stored one. This ends a login in progress."""
+        if self._token is not None or self._url is None:
+            return False
+        pointer = await self.records.pointer(self._url)
+        if pointer is None or not self._fits(pointer) or await self.records.token(pointer) is None:
+            return False
+        await self._work.cancel()
+        await self._load()
+        return self._token is not None
+
     def _fits(self, pointer: Pointer) -> bool:
         return self.issuer in (None, pointer.issuer) and self.known_as() in (None, pointer.client_id)
 

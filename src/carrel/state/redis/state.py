@@ -7,14 +7,22 @@ from collections.abc import Sequence
 
 from carrel.errors import ConfigError
 from carrel.protocol.connection import MAX_SLOT
-from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, Sessions, TaskStore, UsedStates
+from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
 from carrel.state.records import Notice, ReplicaGone
 from carrel.state.redis import scripts
 from carrel.state.redis.address import read_address
 from carrel.state.redis.connection import RedisClient
 from carrel.state.redis.messages import MessageReader, RedisBus, RedisMailbox
 from carrel.state.redis.sealing import RecordSealer
-from carrel.state.redis.tables import Keys, RedisEvents, RedisQuotas, RedisSessions, RedisTasks, RedisUsedStates
+from carrel.state.redis.tables import (
+    Keys,
+    RedisEvents,
+    RedisQuotas,
+    RedisRecords,
+    RedisSessions,
+    RedisTasks,
+    RedisUsedStates,
+)
 
 __all__ = ["LEASE", "NOTICES", "RedisState"]
 
@@ -53,6 +61,7 @@ class RedisState:
         self.tasks: TaskStore = RedisTasks(client, names, sealer)
         self.used: UsedStates = RedisUsedStates(client, names)
         self.quotas: Quotas = RedisQuotas(client, names)
+        self.records: RecordTable = RedisRecords(client, names, sealer)
         self._bus = RedisBus(client, names, sealer, notices)
         self._mailbox = RedisMailbox(client, names, sealer)
         self.bus: Bus = self._bus

@@ -1,4 +1,4 @@
-"""Tables of the store in Redis: sessions, events of streams, tasks, used request states and quotas."""
+"""Tables of the store in Redis: sessions, events of streams, tasks, used request states, other records and quotas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from carrel.state.redis import scripts
 from carrel.state.redis.connection import RedisClient
 from carrel.state.redis.sealing import OVERHEAD, RecordSealer, digest
 
-__all__ = ["Keys", "RedisEvents", "RedisQuotas", "RedisSessions", "RedisTasks", "RedisUsedStates"]
+__all__ = ["Keys", "RedisEvents", "RedisQuotas", "RedisRecords", "RedisSessions", "RedisTasks", "RedisUsedStates"]
 
 #: Maximum number of session records that are kept in this process for use while Redis is away.
 MAX_KNOWN = 20_000
@@ -54,6 +54,9 @@ class Keys:
 
     def exchange(self, id: bytes) -> str:
         return f"{self.start}exchange:{digest(id)}"
+
+    def record(self, key: str) -> str:
+        return f"{self.start}record:{digest(key.encode())}"
 
     def bucket(self, name: str) -> str:
         return f"{self.start}bucket:{digest(name.encode())}"
@@ -296,6 +299,35 @@ class RedisUsedStates:
     async def asked(self, exchange: bytes, ttl: float) -> None:
         """Record that the handler of the last step has asked for more input."""
         await self._client.run(scripts.ASKED, [self._keys.exchange(exchange)], milliseconds(ttl))
+
+
+class RedisRecords:
+    """Records in Redis, by key."""
+
+    def __init__(self, client: RedisClient, keys: Keys, sealer: RecordSealer) -> None:
+        self._client = client
+        self._keys = keys
+        self._sealer = sealer
+
+    async def get(self, key: str) -> bytes | None:
+        """Return a record; None if it is not there (any more)."""
+        return self._open(key, await self._client.call("GET", self._keys.record(key)))
+
+    def _open(self, key: str, sealed: bytes | None) -> bytes | None:
+        return None if sealed is None else self._sealer.open(sealed, self._keys.record(key).encode())
+
+    async def put(self, key: str, value: bytes, ttl: float) -> None:
+        """Store a record for ``ttl`` seconds."""
+        own = self._keys.record(key)
+        await self._client.call("SET", own, self._sealer.seal(value, own.encode()), "PX", milliseconds(ttl))
+
+    async def take(self, key: str) -> bytes | None:
+        """Return a record and remove it: only one of several concurrent callers gets it."""
+        return self._open(key, await self._client.call("GETDEL", self._keys.record(key)))
+
+    async def delete(self, key: str) -> None:
+        """Remove a record, if it is there."""
+        await self._client.call("DEL", self._keys.record(key))
 
 
 class RedisQuotas:

@@ -25,6 +25,7 @@ PARTS: dict[str, type] = {
     "tasks": interfaces.TaskStore,
     "used": interfaces.UsedStates,
     "quotas": interfaces.Quotas,
+    "records": interfaces.RecordTable,
 }
 
 #: Status of a response.

@@ -14,6 +14,7 @@ from carrel.state.interfaces import (
     LeaseExpired,
     Mailbox,
     Quotas,
+    RecordTable,
     Sessions,
     StoreUnavailable,
     TaskStore,
@@ -143,6 +144,7 @@ class RemoteState:
         self.tasks: TaskStore = cast("TaskStore", parts["tasks"])
         self.used: UsedStates = cast("UsedStates", parts["used"])
         self.quotas: Quotas = cast("Quotas", parts["quotas"])
+        self.records: RecordTable = cast("RecordTable", parts["records"])
 
     async def _call(self, name: str, *arguments: Any) -> Any:
         return await self.connection.call(NUMBERS["", name], arguments)
