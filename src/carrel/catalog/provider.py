@@ -237,8 +237,8 @@ class Provider:
     """Names of its prompts, if the provider keeps them up to date; None: the catalog reads ``list_prompts``."""
     extensions: Collection[Extension] = ()
     """Extensions of the protocol that it uses, which its server declares: tasks and apps."""
-    changes: Literal["here", "everywhere"] = "everywhere"
-    """Which replicas of a server see its changes: each of them, or the one where they are made."""
+    changes: Literal["here", "machine", "everywhere"] = "everywhere"
+    """Which replicas of a server see its changes: the one where they are made, all on the same machine, or all."""
     naming: str = ""
     """How to rename it, for the error about a duplicate name."""
 

@@ -17,6 +17,7 @@ from carrel.catalog.provider import (
     Contexts,
     ListChanges,
     ListName,
+    Provider,
     Recipients,
     UriChanges,
     list_changes,
@@ -302,6 +303,12 @@ class Runtime:
             loop.call_soon_threadsafe(publish, uris, lists)
         except RuntimeError:  # the loop was closed meanwhile: there are no subscribers any more
             pass
+
+    def seen(self, provider: Provider) -> Seen:
+        """Return whether the other replicas see the changes of a provider too."""
+        if provider.changes == "machine":
+            return "everywhere" if self.replica.state.on_one_machine else "here"
+        return provider.changes
 
     @property
     def replica(self) -> Replica:

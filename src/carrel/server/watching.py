@@ -49,7 +49,7 @@ class ProviderWatch:
             async for changes in provider.watch(self._interest):
                 if not self.listens.is_set():  # the first batch says so, and is empty
                     self._begin()
-                self._runtime.published(changes, {}, seen=provider.changes)
+                self._runtime.published(changes, {}, seen=self._runtime.seen(provider))
         except MCPError as error:
             log.warning("%s is not watched: %s", provider.name, error)
         except Exception:

@@ -130,7 +130,7 @@ class SourceReader(Protocol):
 class ReaderSource(BaseSource, Generic[R]):
     """Base of a source with a reader, which is called in threads that clients share fairly."""
 
-    changes = "here"
+    changes = "machine"
 
     def __init__(self, reader: R, workers: Workers) -> None:
         self._reader = reader

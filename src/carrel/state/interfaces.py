@@ -204,6 +204,10 @@ class State(Protocol):
         """
 
     @property
+    def on_one_machine(self) -> bool:
+        """Whether all replicas are on the same machine: each of them sees changes of local files."""
+
+    @property
     def immediate(self) -> bool:
         """Whether no method waits, except ``Bus.read`` and ``Mailbox.take``: then they need no task."""
 

@@ -91,6 +91,7 @@ class MemoryState:
     """
 
     immediate = True
+    on_one_machine = True
 
     def __init__(self, tables: MemoryTables | None = None, *, lease: float = math.inf) -> None:
         self.lease = lease

@@ -287,6 +287,27 @@ async def test_the_file_sets_the_number_of_workers_and_files_are_served_by_all(t
         assert workers.errors.count("is ready") == 1
 
 
+async def test_clients_of_all_workers_are_notified_once_of_a_file_and_find_its_text(tmp_path):
+    shared, later = tmp_path / "shared" / "a.md", tmp_path / "later.md"
+    shared.parent.mkdir()
+    shared.write_text("text")
+    async with running("serve", str(shared.parent), "--http", "0", "--workers", "2", "--search") as workers:
+        await workers.wait_for("curl -s")
+        uri = shared.as_uri()
+        streams = [await workers.site.listen(uri) for _ in range(12)]  # at both workers, but for one in 2,000 runs
+        later.write_text("zebrafish")
+        later.replace(shared)  # one change
+        for stream in streams:
+            assert (await stream.message())["params"]["uri"] == uri
+        async with asyncio.timeout(PATIENCE):
+            for _ in range(12):
+                while "zebrafish" not in str(await (await workers.site.call("search", query="zebrafish")).result()):
+                    await asyncio.sleep(0.1)
+        assert await workers.end() == 0
+        for stream in streams:
+            assert "resources/updated" not in str(await stream.messages())
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

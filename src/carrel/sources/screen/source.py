@@ -45,7 +45,7 @@ class ScreenSource(BaseSource):
     """
 
     options = ScreenOptions
-    changes = "here"
+    changes = "machine"
     tool_names = frozenset[str]()
     prompt_names = frozenset[str]()
 

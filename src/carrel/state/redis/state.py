@@ -45,6 +45,7 @@ class RedisState:
 
     shared = True
     immediate = False
+    on_one_machine = False
 
     def __init__(
         self, url: str, keys: Sequence[bytes], *, prefix: str = "carrel", lease: float = LEASE, notices: int = NOTICES

@@ -129,6 +129,7 @@ class RemoteState:
 
     shared = True
     immediate = False
+    on_one_machine = True
     slot = -1
     lease = 0.0
     bus_name = ""
