@@ -44,7 +44,8 @@ class MetricsListener:
     """Listener with /metrics (OpenMetrics, or the text format of Prometheus), /healthz and /readyz.
 
     The Host header of a request must be an address, localhost, ``host``, or one of ``allowed_hosts`` ("*": any name),
-    so that no web page reads the metrics by DNS rebinding.
+    so that no web page reads the metrics by DNS rebinding. ``reuse_port`` lets another listener have the same port
+    meanwhile (SO_REUSEPORT).
 
     Raises:
         ConfigError: the address cannot be listened on.
@@ -57,14 +58,17 @@ class MetricsListener:
         registry: CollectorRegistry,
         state: ServerState,
         allowed_hosts: Iterable[str] = (),
+        *,
+        reuse_port: bool = False,
     ) -> None:
         self._hosts = {*LOOPBACK, host.lower(), *(name.lower() for name in allowed_hosts)}
         self._registry = registry
         self._state = state
+        kind: type[_Server] = _ServerIPv6 if ":" in host else _Server
+        if reuse_port:
+            kind = type("_SharingServer", (kind,), {"allow_reuse_port": True})
         try:
-            self._server = make_server(
-                host, port, self._answer, _ServerIPv6 if ":" in host else _Server, handler_class=_Handler
-            )
+            self._server = make_server(host, port, self._answer, kind, handler_class=_Handler)
         except OSError as error:
             raise ConfigError(f"[metrics] cannot listen on {host} port {port}: {error.strerror}") from None
         self.port: int = self._server.server_port

@@ -109,7 +109,12 @@ def add_metrics(
         collector(registry=registry)
     registry.register(StateCollector(state))
     endpoint.observe(MetricsObserver(registry))
-    listener = MetricsListener(settings.host, settings.port, registry, state, settings.allowed_hosts)
+    worker = configuration.worker
+    port = settings.port if worker is None or not settings.port else settings.port + worker.number - 1
+    # the worker that a new one replaces has the port too
+    listener = MetricsListener(
+        settings.host, port, registry, state, settings.allowed_hosts, reuse_port=worker is not None
+    )
     listener.start()
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     print_stderr(f"carrel: metrics are at http://{host}:{listener.port}/metrics")

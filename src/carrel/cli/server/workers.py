@@ -40,7 +40,6 @@ def check_workers(configuration: Configuration) -> None:
         raise ConfigError(f"{where}: several workers need Linux or macOS; here, use [state] and several servers")
     problems = {
         "--sse": settings.http.sse,
-        "a port in [metrics]": settings.metrics.port is not None,
         "a file in [audit]": settings.audit.file is not None,
     }
     for problem, is_set in problems.items():
