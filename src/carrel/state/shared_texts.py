@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedTexts"]
 
-#: Seconds for which a text without a lifetime of its own is kept after it was stored.
+#: Seconds for which a text without a given lifetime is kept after it was stored.
 YEAR = 365 * 86400.0
 
 

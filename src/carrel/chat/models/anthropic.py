@@ -97,7 +97,7 @@ class AnthropicModel:
 def open_anthropic(
     model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None
 ) -> AnthropicModel:
-    """Return a model of Anthropic with a client of its own. A key of a variable ``…_TOKEN`` is a bearer token."""
+    """Return a model of Anthropic with its own client. A key of a variable ``…_TOKEN`` is a bearer token."""
     options: dict[str, Any] = {} if address is None else {"base_url": address}
     if retries is not None:
         options["max_retries"] = retries

@@ -134,7 +134,7 @@ class GeminiModel:
 def open_gemini(
     model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None
 ) -> GeminiModel:
-    """Return a model of Google with a client of its own."""
+    """Return a model of Google with its own client."""
     attempts = None if retries is None else retries + 1
     options: dict[str, Any] = {"retry_options": types.HttpRetryOptions(attempts=attempts)}
     if address is not None:

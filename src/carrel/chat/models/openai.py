@@ -93,7 +93,7 @@ class OpenAIModel(CompatibleModel):
 def open_openai(
     model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None
 ) -> CompatibleModel:
-    """Return a model of OpenAI with a client of its own; models that speak use Chat Completions."""
+    """Return a model of OpenAI with its own client; models that speak use Chat Completions."""
     client = open_client(key, address, retries)
     if SPEAKS.match(model):
         return CompatibleModel(client, model, access, VENDOR, speaks=True)

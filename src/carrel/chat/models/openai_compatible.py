@@ -99,7 +99,7 @@ class CompatibleModel:
 def open_compatible(
     model: str, access: VendorAccess, key: VendorKey | None, address: str | None, retries: int | None, prefix: str
 ) -> CompatibleModel:
-    """Return a model of a compatible server with a client of its own."""
+    """Return a model of a compatible server with its own client."""
     return CompatibleModel(open_client(key, address, retries), model, access, prefix)
 
 

@@ -240,7 +240,7 @@ class AuditSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Metrics for Prometheus, health and readiness, on a listener of their own."""
+    """Metrics for Prometheus, health and readiness, on a separate listener."""
 
     port: Annotated[
         Port | None, Meta(description="the port of /metrics, /healthz and /readyz, 0 for any free one (default: none)")
