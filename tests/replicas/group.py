@@ -6,14 +6,16 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from glob import glob
 from pathlib import Path
 
 from support.debian import program
 from support.forked_command import Fork, launch_script
 from support.http_process import free_port, reachable
-from support.redis_servers import RedisServer
+from support.redis_servers import PRELOADED, RedisServer
 
 __all__ = ["Group", "Member", "replicated"]
 
@@ -43,7 +45,9 @@ backend replicas
 class Member:
     """One replica. Its ``name`` changes with each process."""
 
-    def __init__(self, number: int, application: str, url: str, folder: Path, lease: float | None) -> None:
+    def __init__(
+        self, number: int, application: str, url: str, folder: Path, lease: float | None, *, ahead: int = 0
+    ) -> None:
         self.port = free_port()
         self.starts = 0
         self._number = number
@@ -53,7 +57,8 @@ class Member:
         self._folder = folder
         self._lease = lease
         self.log = folder / f"replica-{number}.log"
-        self.process: Fork | None = None
+        self._ahead = ahead
+        self.process: Fork | subprocess.Popen[bytes] | None = None
 
     @property
     def name(self) -> str:
@@ -70,7 +75,13 @@ class Member:
         own = [] if self._lease is None else [str(self._folder / "journal"), self.name, str(self._lease)]
         with open(os.devnull, "rb") as nothing, open(self.log, "ab") as log:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
-            self.process = launch_script(self._script, [*self._arguments, *own], streams)
+            if self._ahead:
+                command = [sys.executable, self._script, *self._arguments, *own]
+                self.process = subprocess.Popen(
+                    command, stdin=nothing, stdout=log, stderr=log, env={**os.environ, **clock_ahead(self._ahead)}
+                )
+            else:
+                self.process = launch_script(self._script, [*self._arguments, *own], streams)
         await reachable(self.port)
 
     async def end(self, number: int = signal.SIGKILL) -> None:
@@ -79,6 +90,12 @@ class Member:
         self.process.send_signal(signal.SIGCONT)
         self.process.send_signal(number)
         await asyncio.to_thread(self.process.wait, 60)
+
+
+def clock_ahead(seconds: int) -> dict[str, str]:
+    """Return the environment of a process whose clock is ahead."""
+    program("libfaketime")
+    return {"LD_PRELOAD": glob(PRELOADED[0])[0], "FAKETIME": f"+{seconds}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 class Group:
@@ -102,13 +119,22 @@ class Group:
 
 @asynccontextmanager
 async def replicated(
-    application: str, store: RedisServer, folder: Path, *, replicas: int = 4, lease: float | None = None
+    application: str,
+    store: RedisServer,
+    folder: Path,
+    *,
+    replicas: int = 4,
+    lease: float | None = None,
+    ahead: int = 0,
 ) -> AsyncIterator[Group]:
     """Run replicas of ``conformance``, or of an application of ``program.py``, behind HAProxy.
 
-    The application with a journal has a ``lease``, in seconds.
+    The application with a journal has a ``lease``, in seconds. The clock of the last replica is ``ahead``.
     """
-    members = [Member(number, application, store.url, folder, lease) for number in range(replicas)]
+    members = [
+        Member(number, application, store.url, folder, lease, ahead=ahead if number == replicas - 1 else 0)
+        for number in range(replicas)
+    ]
     port = free_port()
     servers = "\n    ".join(f"server r{each.port} 127.0.0.1:{each.port}" for each in members)
     configuration = folder / "haproxy.cfg"

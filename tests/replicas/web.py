@@ -134,6 +134,13 @@ class Web:
             headers["Mcp-Name"] = params[name]
         return headers, request(next(numbers), method, {**params, "_meta": {**TASKS, **params.get("_meta", {})}})
 
+    async def refused(self, message: Any) -> Any:
+        """Post a message that is refused with status 503, and return the headers."""
+        headers = {"Content-Type": "application/json", "Accept": BOTH}
+        async with self._http.post(self._url, data=json.dumps(message), headers=headers) as response:
+            assert response.status == 503, await response.text()
+            return response.headers
+
     async def ask(self, method: str, **params: Any) -> Any:
         """Send a stateless request, and return the response.
 
@@ -162,7 +169,12 @@ class Session:
 
     def __init__(self, web: Web, id: str, revision: str) -> None:
         self._web = web
+        self._id, self._revision = id, revision
         self._headers = {"Mcp-Session-Id": id, "MCP-Protocol-Version": revision}
+
+    def on(self, web: Web) -> Session:
+        """Return the same session, at another URL."""
+        return Session(web, self._id, self._revision)
 
     async def post(self, message: Any) -> Any:
         """Post a message, and return the response, or None.

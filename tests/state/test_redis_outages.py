@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -164,6 +167,99 @@ async def test_a_full_redis_is_an_outage_that_is_logged_once(
             client.config_set("maxmemory", 0)
         assert len([record for record in caplog.records if "refuses to store" in record.getMessage()]) == 1
         assert await state.sessions.create(RECORD, 60)
+
+
+async def test_a_failover_to_a_redis_that_is_behind_loses_the_latest_records_and_all_look_again(
+    server: RedisServer,
+) -> None:
+    async with joined(server) as state, joined(server) as late:
+        kept = await state.sessions.create(RECORD, 60)
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            client.save()
+        lost = await late.sessions.create(RECORD, 60)
+        for _ in range(3):
+            await late.bus.publish(Changed(["memo://1"]))
+        position = await late.bus.position()
+        reading = asyncio.ensure_future(state.bus.read(position))
+        await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(server.start)  # with what it has saved
+        batch = await asyncio.wait_for(reading, TIMEOUT)
+        assert batch.gap
+        await until_back(state)
+        await until_back(late)
+        assert await state.sessions.touch(kept, "ann", 60) == RECORD
+        assert await late.sessions.touch(lost, "ann", 60) is None
+
+
+async def test_a_slot_that_a_redis_which_is_behind_gives_to_another_replica_is_lost(server: RedisServer) -> None:
+    async with joined(server) as state:
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            client.save()
+        async with joined(server) as late:
+            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(server.start)  # it knows nothing of ``late``
+            await until_back(late)
+            async with joined(server) as new:
+                assert new.slot == late.slot
+                assert not await late.renew()
+                assert await new.renew()
+                assert await state.renew()
+                await late.take_slot()
+                assert len({state.slot, late.slot, new.slot}) == 3
+                assert await late.renew()
+
+
+async def test_a_redis_that_takes_longer_than_a_second_counts_as_away(
+    server: RedisServer,
+) -> None:
+    async with joined(server) as state:
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(state.sessions.create(RECORD, 60), TIMEOUT)
+        server.process.send_signal(signal.SIGCONT)
+        await until_back(state)
+        assert await state.sessions.create(RECORD, 60)
+
+
+async def test_on_a_slow_network_commands_share_the_delay(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", 30.0)
+    delay, sent, served = 0.2, list[bytes](), list[Any]()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, record: bool) -> None:
+        while data := await reader.read(1 << 20):
+            if record:
+                sent.append(data)
+            await asyncio.sleep(delay)
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())
+        there = await asyncio.open_unix_connection(server.socket)
+        await asyncio.gather(forward(reader, there[1], record=True), forward(there[0], writer, record=False))
+
+    path = server.path / "slow"
+    async with await asyncio.start_unix_server(serve, path):
+        state = RedisState(f"unix://{path}", [KEY])
+        await state.start()
+        sent.clear()
+        ids = await asyncio.gather(*(state.sessions.create(RECORD, 60) for _ in range(50)))
+        assert len(set(ids)) == 50
+        assert len([data for data in sent if b"EVALSHA" in data]) <= 2, "in one pipeline"
+        await state.stop()
+        await asyncio.wait(served, timeout=TIMEOUT)
+
+
+async def test_replicas_have_the_clock_of_redis() -> None:
+    with redis_server(clock=True) as server:
+        assert server.clock is not None
+        server.clock.advance(-600)
+        async with joined(server) as state, joined(server) as other:
+            assert abs(time.time() - 600 - state.now()) < TIMEOUT
+            assert abs(state.now() - other.now()) < TIMEOUT
+            assert await state.renew()
+            assert abs(time.time() - 600 - state.now()) < TIMEOUT
 
 
 async def test_scripts_that_were_flushed_are_sent_again(server: RedisServer) -> None:

@@ -416,7 +416,8 @@ class Runtime:
         if self._state_cipher is None:
             from carrel.server.elicitation.request_state import RequestStateCipher
 
-            self._state_cipher = RequestStateCipher(self.settings.state_keys, self.settings.state_ttl)
+            keys, ttl = self.settings.state_keys, self.settings.state_ttl
+            self._state_cipher = RequestStateCipher(keys, ttl, self.replica.state.now)
         return self._state_cipher
 
     @property

@@ -211,6 +211,9 @@ class State(Protocol):
     def immediate(self) -> bool:
         """Whether no method waits, except ``Bus.read`` and ``Mailbox.take``: then they need no task."""
 
+    def now(self) -> float:
+        """Return the time by a clock that all replicas share, in seconds since 1970; valid after ``start``."""
+
     async def start(self) -> None:
         """Connect, and take a slot."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable
 from time import monotonic
 
@@ -108,6 +109,10 @@ class MemoryState:
         self.bus: Bus = tables.bus
         self._mailbox = MemoryMailbox(tables, self.slot)
         self.mailbox: Mailbox = self._mailbox
+
+    def now(self) -> float:
+        """Return the time, in seconds since 1970: all replicas are on one machine."""
+        return time.time()
 
     async def start(self) -> None:
         """Open the mailbox of this replica, and begin its lease."""

@@ -13,7 +13,7 @@ import binascii
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -112,13 +112,14 @@ class Exchanges:
 class RequestStateCipher:
     """Encrypts request states with the first key, and decrypts them with any of the keys.
 
-    Without keys, a random key is generated, which no other process knows. ``ttl`` is in seconds.
+    Without keys, a random key is generated, which no other process knows. ``ttl`` is in seconds, by the clock
+    ``now``, which all replicas share.
 
     Raises:
         ConfigError: a key is not 32 bytes long, or the library that encrypts is not installed.
     """
 
-    def __init__(self, keys: Sequence[bytes] = (), ttl: float = 600.0) -> None:
+    def __init__(self, keys: Sequence[bytes] = (), ttl: float = 600.0, now: Callable[[], float] = time.time) -> None:
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ImportError:
@@ -129,13 +130,14 @@ class RequestStateCipher:
             raise ConfigError(f"A key of request states has {KEY_SIZE} bytes")
         keys = keys or (os.urandom(KEY_SIZE),)
         self._ttl = ttl
+        self._now = now
         self._ciphers = {hashlib.sha256(key).digest()[:NAME_SIZE]: AESGCM(key) for key in keys}
         self._first = next(iter(self._ciphers))
 
     def seal(self, value: dict[str, Any], binding: bytes) -> str:
         """Encrypt ``value`` so that it decrypts only with the same ``binding``, until it expires."""
         nonce = os.urandom(NONCE_SIZE)
-        plain = msgspec.msgpack.encode(Content(time.time() + self._ttl, value))
+        plain = msgspec.msgpack.encode(Content(self._now() + self._ttl, value))
         sealed = self._ciphers[self._first].encrypt(nonce, plain, binding)
         return binascii.b2a_base64(self._first + nonce + sealed, newline=False).decode()
 
@@ -155,6 +157,6 @@ class RequestStateCipher:
             content = _read(cipher.decrypt(nonce, sealed, binding))
         except (ValueError, KeyError, InvalidTag, msgspec.DecodeError):
             raise refused from None
-        if content.expires < time.time():
+        if content.expires < self._now():
             raise InvalidParams("Invalid params: requestState has expired", parameter="requestState")
         return content.value

@@ -44,7 +44,7 @@ class Script:
 
 # Replicas. KEYS: counters, bus, leases (sorted by expiry in microseconds).
 
-#: ARGV: lease in microseconds, largest slot, first slot, name of the bus, sealed text.
+#: ARGV: lease in microseconds, largest slot, first slot, name of the bus, sealed text, token of the replica.
 JOIN = Script(
     ADD
     + f"""
@@ -57,35 +57,41 @@ repeat
   slot = redis.call('HINCRBY', KEYS[1], 'slot', 1) % (ARGV[2] + 1)
 until not redis.call('ZSCORE', KEYS[3], slot)
 redis.call('ZADD', KEYS[3], string.format('%.0f', now() + ARGV[1]), slot)
+redis.call('HSET', KEYS[1], string.format('slot:%.0f', slot), ARGV[6])
 redis.call('PEXPIRE', KEYS[1], {DAY})
 redis.call('PEXPIRE', KEYS[3], {DAY})
 local found = redis.call('HMGET', KEYS[1], 'name', 'position', 'sealed')
-return {{slot, found[1], found[2], found[3]}}
+return {{slot, found[1], found[2], found[3], string.format('%.0f', now())}}
 """
 )
 
-#: ARGV: lease in microseconds, slot, start of the keys of mailboxes, entries that the bus keeps.
+#: Returns the time in microseconds, or "" if the slot is lost. A Redis that has lost the latest changes may have given
+#: the slot to another replica since, which has another token.
+#: ARGV: lease in microseconds, slot, start of the keys of mailboxes, entries that the bus keeps, token.
 RENEW = Script(
     ADD
     + f"""
 for _, lost in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now()), 'LIMIT', 0, 100)) do
   redis.call('ZREM', KEYS[3], lost)
+  redis.call('HDEL', KEYS[1], 'slot:' .. lost)
   redis.call('DEL', ARGV[3] .. lost)
   add(ARGV[4], 'gone', lost)
 end
-if not redis.call('ZSCORE', KEYS[3], ARGV[2]) then return 0 end
+if not redis.call('ZSCORE', KEYS[3], ARGV[2]) then return '' end
+if redis.call('HGET', KEYS[1], 'slot:' .. ARGV[2]) ~= ARGV[5] then return '' end
 redis.call('ZADD', KEYS[3], string.format('%.0f', now() + ARGV[1]), ARGV[2])
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, {DAY}) end
 redis.call('PEXPIRE', ARGV[3] .. ARGV[2], {DAY})
-return 1
+return string.format('%.0f', now())
 """
 )
 
-#: ARGV: slot, start of the keys of mailboxes, entries that the bus keeps.
+#: ARGV: slot, start of the keys of mailboxes, entries that the bus keeps, token.
 LEAVE = Script(
     ADD
     + """
-if redis.call('ZREM', KEYS[3], ARGV[1]) == 1 then
+if redis.call('HGET', KEYS[1], 'slot:' .. ARGV[1]) == ARGV[4] and redis.call('ZREM', KEYS[3], ARGV[1]) == 1 then
+  redis.call('HDEL', KEYS[1], 'slot:' .. ARGV[1])
   redis.call('DEL', ARGV[2] .. ARGV[1])
   add(ARGV[3], 'gone', ARGV[1])
 end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 
 from carrel.errors import ConfigError
@@ -54,6 +55,10 @@ class RedisState:
             raise ConfigError("The prefix of a state in Redis is a text without braces, and its lease is positive")
         self.lease = lease
         self.slot = -1
+        self._token = secrets.token_hex(8)
+        """Value that only this replica knows: it tells the slot of this replica from one of the same number."""
+        self._clock = time.time() - time.monotonic()
+        """Seconds by which the clock of Redis is ahead of ``time.monotonic``."""
         self._keys = names = Keys(prefix)
         self._client = client = RedisClient(read_address(url, names.counters))
         self._sealer = sealer = RecordSealer(keys)
@@ -96,8 +101,10 @@ class RedisState:
     async def _join(self) -> int:
         """Take a slot, and return the position of the bus."""
         own = self._sealer.seal(b"", self._keys.counters.encode())
-        arguments = self._microseconds, MAX_SLOT, secrets.randbelow(MAX_SLOT), secrets.token_hex(4), own
-        slot, name, position, sealed = await self._client.run(scripts.JOIN, self._replicas, *arguments)
+        first, name = secrets.randbelow(MAX_SLOT), secrets.token_hex(4)
+        arguments = self._microseconds, MAX_SLOT, first, name, own, self._token
+        slot, name, position, sealed, now = await self._client.run(scripts.JOIN, self._replicas, *arguments)
+        self._set_clock(now)
         if self._sealer.try_open(sealed, self._keys.counters.encode()) is None:
             self.slot = slot
             await self._leave()
@@ -124,15 +131,25 @@ class RedisState:
             await self._client.stop()
 
     async def _leave(self) -> None:
-        await self._client.run(scripts.LEAVE, self._replicas, self.slot, self._keys.mailboxes, self._bus.size)
+        arguments = self.slot, self._keys.mailboxes, self._bus.size, self._token
+        await self._client.run(scripts.LEAVE, self._replicas, *arguments)
 
     async def renew(self) -> bool:
         """Renew the lease of the slot; return False if it is lost."""
-        arguments = self._microseconds, self.slot, self._keys.mailboxes, self._bus.size
-        held = bool(await self._client.run(scripts.RENEW, self._replicas, *arguments))
-        if not held:
+        arguments = self._microseconds, self.slot, self._keys.mailboxes, self._bus.size, self._token
+        now = await self._client.run(scripts.RENEW, self._replicas, *arguments)
+        if not now:
             self._mailbox.expire()
-        return held
+            return False
+        self._set_clock(now)
+        return True
+
+    def _set_clock(self, microseconds: bytes) -> None:
+        self._clock = int(microseconds) / 1e6 - time.monotonic()
+
+    def now(self) -> float:
+        """Return the time by the clock of Redis, in seconds since 1970."""
+        return self._clock + time.monotonic()
 
     def _on_notice(self, notice: Notice) -> None:
         if isinstance(notice, ReplicaGone) and notice.slot == self.slot:

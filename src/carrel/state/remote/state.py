@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -149,6 +150,10 @@ class RemoteState:
 
     async def _call(self, name: str, *arguments: Any) -> Any:
         return await self.connection.call(NUMBERS["", name], arguments)
+
+    def now(self) -> float:
+        """Return the time, in seconds since 1970: all replicas are on one machine."""
+        return time.time()
 
     async def start(self) -> None:
         """Connect, and take a slot."""

@@ -111,7 +111,7 @@ class EndpointServer(uvicorn.Server):
             return
         loop = asyncio.get_running_loop()
         make = partial(self._protocol, config=self.config, server_state=self.server_state, app_state={})
-        waiting = []
+        waiting: list[socket.socket] = []
         last = [listener.dup() for listener in self._listeners if listener.fileno() >= 0]
         for server in self.servers:
             server.close()
