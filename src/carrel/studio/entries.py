@@ -26,19 +26,19 @@ class Entries(NamedTuple):
 
         Filters in slices, and lets the event loop run between them: cancel the task to stop after the current slice.
         """
-        words = [term.value.casefold() for term in written.terms if term.field is None and not term.negated]
+        words = [(term.value.casefold(), term.negated) for term in written.terms if term.field is None and term.value]
         # A text begins with the URI. This cheap comparison leaves few entries for the exact test.
         under = [term.value.rstrip("/") for term in written.terms if term.field == "under" and not term.negated]
         prefixes = tuple(prefix.casefold() for prefix in under)
-        fields = written.fields
+        fields = ItemFilter(" ".join(term.text for term in written.terms if term.field is not None))
         found: list[Hosted[Any]] = []
         for start in range(0, len(self.hosted), SLICE):
             texts = self.texts[start : start + SLICE]
             at: Sequence[int] = range(len(texts))
             for prefix in prefixes:
                 at = [place for place in at if texts[place].startswith(prefix)]
-            for word in words:
-                at = [place for place in at if word in texts[place]]
+            for word, negated in words:
+                at = [place for place in at if (word in texts[place]) is not negated]
             found += fields.select([self.hosted[start + place] for place in at])
             await asyncio.sleep(0)
         return found

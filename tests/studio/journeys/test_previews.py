@@ -84,7 +84,7 @@ async def test_data_are_shown_as_tables_and_code_with_its_words(visit: Visit, tm
         await expect(preview.locator(".hljs-deletion")).to_have_text("ERROR")
         await expect(preview.locator(".hljs-string")).to_have_text('"hot"')
         await tree.get_by_role("treeitem", name="data.json").click()
-        await preview.get_by_role("button", name="er 2 items").click()
+        await preview.get_by_role("button", name="er: 2 items").click()
         await expect(preview.get_by_role("tabpanel")).to_contain_text("1: 12345678901234567890")
         await tree.get_by_role("treeitem", name="raw.bin").click()
         await expect(preview).to_contain_text("30 31 32 33")
