@@ -15,6 +15,7 @@ from carrel.cli import main
 from support.carrel_process import COMMAND
 from support.http_process import free_port
 from support.raw_http import Site, modern, modern_headers
+from support.redis_servers import redis_server
 from support.stdio_process import request, text_of
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
@@ -112,9 +113,14 @@ class Workers:
 
 
 @asynccontextmanager
-async def running(*arguments, cwd=None):
+async def running(*arguments, cwd=None, env=None):
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, *arguments, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=cwd
+        *(*COMMAND, *arguments),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
     )
     workers = Workers(process, None)
     try:
@@ -151,11 +157,7 @@ async def gone(pids):
 
 
 async def post(workers, session, message, client):
-    return await workers.site.post(message, session_headers(session), client)
-
-
-def session_headers(session):
-    return {"Mcp-Session-Id": session.id, "MCP-Protocol-Version": "2025-11-25"}
+    return await workers.site.post(message, session.headers, client)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -190,14 +192,14 @@ async def test_a_session_goes_on_at_another_worker_when_its_worker_is_killed_in_
         line = await workers.wait_for("another one is started")
         assert f"(process {one}) was ended by SIGKILL" in line
 
-        resumed = await there.request("GET", {**session_headers(session), "Accept": "text/event-stream",
+        resumed = await there.request("GET", {**session.headers, "Accept": "text/event-stream",
                                               "Last-Event-ID": first.id})  # fmt: skip
         assert [message["params"]["progress"] for message in await resumed.messages()] == [1, 2], "and the stream ends"
         third = await workers.connect(other)
         assert (await post(workers, session, request(4, "ping"), third)).status == 200
         (new,) = await workers.pids(1, without=(one, other))
         at_new = await workers.connect(new)
-        standing = await at_new.request("GET", {**session_headers(session), "Accept": "text/event-stream"})
+        standing = await at_new.request("GET", {**session.headers, "Accept": "text/event-stream"})
         assert (await standing.event()).data == ""
         await workers.use("change", third, uri="memo://1")
         assert (await standing.message())["params"] == {"uri": "memo://1"}, "its subscriptions too"
@@ -332,6 +334,21 @@ async def check_metrics(folder, *sites):
             await gone(before)
             before = await workers.pids()
         assert await workers.end() == 0
+
+
+async def test_with_redis_the_workers_are_replicas(file):
+    keys = {"CARREL_STATE_KEYS": "00" * 32}
+    with redis_server("redis-server") as server:
+        options = ("--http", "0", "--workers", "2", "--state", server.url)
+        async with running("run", str(file), *options, env=keys) as workers:
+            one, other = await workers.pids()
+            session = await workers.site.open()
+            for pid in (one, other):
+                client = await workers.connect(pid)
+                assert (await workers.site.post(request(2, "ping"), session.headers, client)).status == 200
+            async with running("run", str(file), "--http", "0", "--state", server.url, env=keys) as alone:
+                assert (await alone.site.post(request(3, "ping"), session.headers)).status == 200
+            assert await workers.end() == 0
 
 
 @pytest.mark.parametrize(
