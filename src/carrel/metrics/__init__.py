@@ -1,4 +1,4 @@
-"""Metrics of a server for Prometheus, with health and readiness, on a listener of their own."""
+"""Metrics of a server for Prometheus, with health and readiness, on a separate listener."""
 
 from carrel.metrics.listener import MetricsListener
 from carrel.metrics.observer import MetricsObserver

@@ -1,4 +1,4 @@
-"""HTTP listener of metrics and health, in a thread of its own: it answers even if the event loop does not."""
+"""HTTP listener of metrics and health, in a separate thread: it answers even if the event loop does not."""
 
 from __future__ import annotations
 

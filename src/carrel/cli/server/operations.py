@@ -73,7 +73,7 @@ def add_operations(app: Server[Any], configuration: Configuration, upstreams: Up
 def add_metrics(
     app: Server[Any], configuration: Configuration, upstreams: Upstreams, recorder: AuditRecorder | None
 ) -> None:
-    """Serve the metrics of an application on a listener of their own.
+    """Serve the metrics of an application on a separate listener.
 
     Raises:
         ConfigError: the address cannot be listened on.

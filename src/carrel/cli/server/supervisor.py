@@ -202,7 +202,7 @@ class Supervisor:
         return None
 
     def _fork(self) -> int:
-        """Fork. In the new process, signals do what they do at the start of a program."""
+        """Fork. The new process has the default handlers of signals."""
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
