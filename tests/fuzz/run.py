@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve()
 if str(HERE.parents[1]) not in sys.path:
     sys.path.insert(0, str(HERE.parents[1]))  # as a command
 
-from fuzz import parser_targets, statement_targets, uri_targets  # noqa: E402
+from fuzz import parser_targets, policy_targets, statement_targets, uri_targets  # noqa: E402
 from fuzz.mutation import inputs  # noqa: E402
 
 CORPUS = HERE.parents[2] / ".cache" / "fuzz"
@@ -255,6 +255,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "uri": uri,
     "lines": lines,
     **parser_targets.TARGETS,
+    **policy_targets.TARGETS,
     **statement_targets.TARGETS,
     **uri_targets.TARGETS,
     "documents": documents,
@@ -288,6 +289,7 @@ SEEDS: dict[str, list[bytes]] = {
     "uri": [b"file:///a%20b/%E7%B3%96?x=1#y", b"http://user@[::1]:80/..//a", b"x:y", "memo://caf\xe9".encode()],
     "lines": [b"\x03one\ntwo\n\nthree", b"\x01" + b"x" * 40 + b"\ny"],
     **parser_targets.SEEDS,
+    **policy_targets.SEEDS,
     **statement_targets.SEEDS,
     **uri_targets.SEEDS,
     "documents": [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -158,6 +160,53 @@ allow = "all"
             assert count == 2
             assert isinstance(error, HTTPStatusError) or (error is not None and is_refusal(error))
             assert await calls_until_refused(bob, 4) == (4, None)
+
+
+async def test_a_rate_is_accurate_and_a_client_that_floods_takes_nothing_from_another(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = []
+    for name in ("ann", "bob"):
+        assert main(["token", "add", name, "--file", "tokens.txt"]) == 0
+        tokens.append(capsys.readouterr().out.strip())
+    Path("carrel.toml").write_text(
+        '[[sources]]\npath = "notes"\n[auth]\ntokens = "tokens.txt"\n[limits]\nrequests = "600/minute"\nburst = 10\n'
+    )
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+
+    async def flood(url: str, token: str, tasks: int, seconds: float) -> float:
+        """Return how many requests were answered, as a part of how many the rate allows in that time."""
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/list",
+            "Authorization": f"Bearer {token}",
+        }
+        times: list[float] = []
+        begun = time.monotonic()
+
+        async def ask(http: httpx.AsyncClient) -> None:
+            while time.monotonic() - begun < seconds:
+                status = (await http.post(url, json=message, headers=headers)).status_code
+                assert status in (200, 429)
+                if status == 200:
+                    times.append(time.monotonic())
+                await asyncio.sleep(0.01)
+
+        async with httpx.AsyncClient() as http:
+            await asyncio.gather(*(ask(http) for _ in range(tasks)))
+        return len(times) / (10 + 10 * (times[-1] - times[0]))
+
+    seconds = 60.0 if "CARREL_EXHAUSTIVE" in os.environ else 5.0
+    with serving("serve", "--config", "carrel.toml", cwd=str(folder)) as (url, _):
+        ann, bob = await asyncio.gather(flood(url, tokens[0], 12, seconds), flood(url, tokens[1], 6, seconds))
+    assert 0.95 < ann < 1.05
+    assert 0.95 < bob < 1.05
 
 
 async def test_a_changed_limit_holds_and_an_error_changes_nothing(folder: Path) -> None:
