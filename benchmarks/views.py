@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from time import process_time
+from time import process_time, thread_time
 from typing import Any
 
 import msgspec
 
 from carrel import Server
+from carrel.audit import AuditFile, AuditRecorder, FileOptions
 from carrel.catalog.access import Gate
 from carrel.catalog.paging import encode_cursor, write_cursor
 from carrel.catalog.rules import READING, Rule, Rules
@@ -144,6 +146,28 @@ async def policies() -> None:
         print(f"{f'{RULES} roles and rules, {name}':40} {added:9.1f} us for a read, {ratio:.1f} times for a list")
 
 
+async def audit() -> None:
+    """Print what an audit log costs the thread of the event loop in a read."""
+    plain, audited = Server("plain"), Server("audited")
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = AuditRecorder([AuditFile(FileOptions(path=f"{folder}/audit.jsonl", chain=True))])
+        audited.endpoint.observe(recorder)
+        recorder.start()
+        times: dict[Server, list[float]] = {plain: [], audited: []}
+        for app in times:
+            app.resources.add("note://1", "text")
+        async with connect(plain, "2026-07-28") as one, connect(audited, "2026-07-28") as other:
+            for _ in range(20):
+                for app, peer in ((plain, one), (audited, other)):
+                    start = thread_time()
+                    for _ in range(1000):
+                        await peer.request("resources/read", {"uri": "note://1"})
+                    times[app].append((thread_time() - start) * 1e3)
+        recorder.stop()
+    added = statistics.median(one - other for one, other in zip(times[audited], times[plain], strict=True))
+    print(f"{'audit log, on the event loop':40} {added:9.1f} us for a read")
+
+
 def encoding() -> None:
     """Print what 1,000 entries take, encoded anew and joined."""
     from carrel.wire.resources import ListResourcesResult, Resource
@@ -183,6 +207,7 @@ def main() -> None:
     asyncio.run(page_of("page, view of 1 %", some, middle))
     asyncio.run(page_of("page, view of 1 %, asked for each", Asked(some), middle))
     asyncio.run(policies())
+    asyncio.run(audit())
 
 
 if __name__ == "__main__":

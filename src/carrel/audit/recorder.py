@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -69,7 +69,7 @@ class AuditRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     arguments: msgspec.Raw = msgspec.Raw()
 
 
-class Answered(NamedTuple):
+class Answered(msgspec.Struct, gc=False):
     """Response to a call, as it waits to be written."""
 
     time: float
@@ -134,6 +134,7 @@ class AuditRecorder:
         self._explain = explain
         self._arguments = tuple(arguments)
         self._logs = [AuditLog(each, self._encode, on_full) for each in destinations]
+        self._writes = [each.write for each in self._logs]
 
     def start(self) -> None:
         """Start the threads of the logs."""
@@ -152,28 +153,28 @@ class AuditRecorder:
         """Whether requests must be refused, as they cannot be recorded."""
         return any(each.refuses for each in self._logs)
 
-    def _write(self, entry: Any) -> None:
-        for each in self._logs:
-            each.write(entry)
-
     def admit(self, call: Call) -> None:
         """Refuse calls while the log cannot be written, if it is to refuse them.
 
         Raises:
             ServerUnavailable: the log cannot be written.
         """
-        if self.refuses:
-            raise ServerUnavailable(FULL)
+        for each in self._logs:
+            if each.is_full and each.refuses:
+                raise ServerUnavailable(FULL)
 
     def answered(self, call: Call, reply: Reply | None, seconds: float) -> None:
         """Record a call with its response."""
         outcome, size = outcome_of(call, reply)
-        error = reply.reply if isinstance(reply, ErrorResponse) else None
-        self._write(Answered(time.time(), call, size, error, outcome, seconds))
+        error = None if type(reply) is bytes or not isinstance(reply, ErrorResponse) else reply.reply
+        entry = Answered(time.time(), call, size, error, outcome, seconds)
+        for write in self._writes:
+            write(entry)
 
     def http_rejected(self, request: RejectedRequest) -> None:
         """Record a request that HTTP has refused."""
-        self._write((time.time(), request))
+        for write in self._writes:
+            write((time.time(), request))
 
     # In the thread of the log
 

@@ -59,6 +59,8 @@ def outcome_of(call: Call, reply: Reply | None) -> tuple[Outcome, int]:
 
     The outcome is "open" when a stream begins, "tool_error" if a tool has failed, and "cancelled" without a response.
     """
+    if type(reply) is bytes and reply and call.request is not CALL_TOOL:
+        return "ok", len(reply)
     if reply is None:
         return "cancelled", 0
     if isinstance(reply, ErrorResponse):

@@ -204,6 +204,52 @@ async def test_a_tool_of_a_server_that_is_named_like_a_tool_of_gateways_is_a_too
                 await client.call_tool(name)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [("2025-03-26", "2026-07-28"), ("2026-07-28", "2025-11-25"), ("2025-11-25", "2025-11-25")]
+)
+async def test_two_callers_of_a_gateway_see_their_own_tools_in_every_revision(
+    notes: str, capsys: pytest.CaptureFixture[str], first: str, second: str
+) -> None:
+    tokens = []
+    for name in ("ann", "bob"):
+        assert main(["token", "add", name, "--file", "tokens.txt"]) == 0
+        tokens.append(HTTPOptions(headers={"Authorization": f"Bearer {capsys.readouterr().out.strip()}"}))
+    Path("carrel.toml").write_text(
+        servers(shop="server.py")
+        + """
+[auth]
+tokens = "tokens.txt"
+[access.roles]
+ann = { token = "ann" }
+bob = { token = "bob" }
+[[access.rules]]
+role = "ann"
+allow = "use"
+tools = "search_*"
+[[access.rules]]
+role = "bob"
+allow = "use"
+tools = "delete_*"
+"""
+    )
+    with serving("gateway", "--config", "carrel.toml", cwd=str(Path.cwd())) as (url, _):
+        async with (
+            Client(url, http=tokens[0], revision=first) as ann,
+            Client(url, http=tokens[1], revision=second) as bob,
+        ):
+            for _ in range(2):  # the second time, lists are cached
+                assert [each.name for each in await ann.list_tools()] == ["search_books"]
+                assert [each.name for each in await bob.list_tools()] == ["delete_books"]
+            for client, own, other in ((ann, "search_books", "delete_books"), (bob, "delete_books", "search_books")):
+                assert not (await client.call_tool(own)).is_error
+                for name in (other, f"shop_{other}"):
+                    with pytest.raises(MCPError) as denied:
+                        await client.call_tool(name)
+                    with pytest.raises(MCPError) as missing:
+                        await client.call_tool("x" * len(name))
+                    assert str(denied.value).replace(name, "x" * len(name)) == str(missing.value)
+
+
 async def test_a_changed_file_holds_from_the_next_message_on_and_an_error_changes_nothing(notes: str) -> None:
     write(SOURCE, notes)
     good = Path("carrel.toml").read_text()
