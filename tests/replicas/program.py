@@ -1,4 +1,5 @@
-"""A replica: program.py APPLICATION PORT STATE [JOURNAL NAME LEASE], where STATE is the URL of Redis or Valkey.
+"""A replica: program.py APPLICATION PORT STATE [JOURNAL NAME LEASE], where STATE is the URL of Redis or Valkey, or
+empty.
 
 APPLICATION is ``golden``, ``asking`` or ``journal``; the last one writes what it does into JOURNAL.
 """
@@ -92,7 +93,8 @@ def main(name: str, port: str, url: str, *journal: str) -> None:
         from golden import asking
 
         app = {"golden": golden, "asking": asking}[name].build()
-    app.share_state(RedisState(url, [KEY], lease=float(journal[2])) if journal else url, [KEY])
+    if url:
+        app.share_state(RedisState(url, [KEY], lease=float(journal[2])) if journal else url, [KEY])
     if journal:
         app.endpoint.replica.on(SlotExpired, lambda _: Journal(*journal[:2]).write("fenced"))
     app.run("http", port=int(port))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from conformance.suite import EXCEPTIONS, RUNS, run_against
 from interop.test_asking import ANSWERED, ELSEWHERE
@@ -21,7 +22,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 #: Runs of the suite that every test run has: sessions and the newest revision.
 ALWAYS = ("2025-11-25", "2026-07-28")
 #: The official clients, and the revisions that they speak.
-OFFICIAL = [("1", "2025-11-25"), ("legacy", "2025-11-25"), ("auto", "2026-07-28")]
+OFFICIAL = {"1": "2025-11-25", "legacy": "2025-11-25", "auto": "2026-07-28"}
+
+
+def clients(always: str) -> list[ParameterSet]:
+    """Return the official clients: one for every test run, the others for exhaustive ones."""
+    return [
+        pytest.param(mode, revision, marks=() if mode == always else pytest.mark.exhaustive)
+        for mode, revision in OFFICIAL.items()
+    ]
 
 
 def command(mode: str, url: str) -> list[str]:
@@ -50,7 +59,7 @@ async def test_replicas_pass_the_conformance_suite(name: str, store: RedisServer
     ] == []
 
 
-@pytest.mark.parametrize(("mode", "revision"), OFFICIAL)
+@pytest.mark.parametrize(("mode", "revision"), clients("auto"))
 async def test_the_official_python_clients_see_one_server(
     mode: str, revision: str, store: RedisServer, tmp_path: Path
 ) -> None:
@@ -59,7 +68,7 @@ async def test_the_official_python_clients_see_one_server(
     assert seen == {**SEEN, **PAGES, **PROGRESS, **(MODERN if mode == "auto" else {"revision": revision})}
 
 
-@pytest.mark.parametrize(("mode", "revision"), OFFICIAL)
+@pytest.mark.parametrize(("mode", "revision"), clients("1"))
 async def test_the_official_python_clients_answer_any_replica(
     mode: str, revision: str, store: RedisServer, tmp_path: Path
 ) -> None:
@@ -68,6 +77,7 @@ async def test_the_official_python_clients_answer_any_replica(
     assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_the_inspector_calls_a_tool_of_replicas(era: str, store: RedisServer, tmp_path: Path) -> None:
     call = ("--method", "tools/call", "--tool-name", "weather", "--tool-arg", "city=Oslo")

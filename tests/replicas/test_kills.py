@@ -47,7 +47,10 @@ async def run(seeds: list[int], folder: Path, kind: str, *, seconds: float = 3.0
     return models
 
 
-@pytest.mark.parametrize(("kind", "seeds"), [("redis-server", [1, *FAILED]), ("valkey-server", [2])])
+@pytest.mark.parametrize(
+    ("kind", "seeds"),
+    [pytest.param("redis-server", [1], marks=pytest.mark.exhaustive), ("valkey-server", [2, *FAILED])],
+)
 async def test_nothing_acknowledged_is_lost_or_done_twice(kind: str, seeds: list[int], tmp_path: Path) -> None:
     for model in await run(seeds, tmp_path, kind):
         assert model.complaints == []

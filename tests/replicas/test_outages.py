@@ -44,7 +44,7 @@ def set_memory(store: RedisServer, size: int) -> None:
         client.config_set("maxmemory", size)
 
 
-@pytest.mark.parametrize("outage", ["away", "full"])
+@pytest.mark.parametrize("outage", [pytest.param("away", marks=pytest.mark.exhaustive), "full"])
 async def test_without_redis_stateless_requests_are_answered_and_others_refused(outage: str, tmp_path: Path) -> None:
     with redis_server() as store:
         async with replicated("journal", store, tmp_path, replicas=2, lease=15.0) as group:
