@@ -251,6 +251,17 @@ async def test_a_program_that_does_not_load_is_an_error_of_the_command_printed_o
     assert [line.count("needs nonesuch") for line in errors.decode().splitlines()] == [1], errors
 
 
+async def test_the_exit_code_after_a_signal_while_the_program_loads_is_that_of_a_shell(file):
+    file.write_text("import sys, time\nprint('loading', file=sys.stderr, flush=True)\ntime.sleep(1000)")
+    command = (*COMMAND, "run", str(file), "--http", "0", "--workers", "2")
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
+        async with asyncio.timeout(PATIENCE):
+            assert await process.stderr.readline() == b"loading\n"
+            process.send_signal(number)
+            assert await process.wait() == code
+
+
 async def test_workers_end_when_the_parent_is_killed(file):
     async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
         pids = await workers.pids()

@@ -32,7 +32,6 @@ STABLE = 10.0
 PAUSE = 0.5
 MAX_PAUSE = 10.0
 
-FAILED = 1
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -83,6 +82,7 @@ class Supervisor:
         self._serving = False
         """Whether all workers have been ready."""
         self._stopping = False
+        self._stopped_by: int = signal.SIGTERM
         self._code = 0
         self._to_replace: deque[WorkerPlace] = deque()
         self._replacing: WorkerPlace | None = None
@@ -263,7 +263,7 @@ class Supervisor:
     def _ended(self, process: RunningWorker, code: int) -> None:
         place = process.place
         if self._stopping:
-            self._code = self._code or (code if code >= 0 else FAILED)
+            self._code = self._code or exit_code(-self._stopped_by if code == -signal.SIGTERM else code)
         elif process is place.next:
             place.next = self._replacing = None
             self._to_replace.clear()
@@ -271,7 +271,7 @@ class Supervisor:
         elif process is place.current:
             place.current = None
             if not self._serving and not process.ready:
-                self._code = code if code >= 0 else FAILED
+                self._code = exit_code(code)
                 self._stop_all()
             else:
                 self._restart(process, code)
@@ -310,6 +310,7 @@ class Supervisor:
             for process in self._processes.values():
                 os.kill(process.pid, signal.SIGINT)
         elif number != signal.SIGCHLD and not self._stopping:
+            self._stopped_by = number
             self._stop_all()
 
     def _replace_next(self) -> None:
@@ -322,6 +323,11 @@ class Supervisor:
                 place.due = time.monotonic()
         if self._replacing is None:
             print_stderr("carrel: all workers were replaced")
+
+
+def exit_code(code: int) -> int:
+    """Return the exit code of the command for a worker, as a shell does: 128 and the number of a signal."""
+    return code if code >= 0 else 128 - code
 
 
 def described(code: int) -> str:
