@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from carrel import Annotations, Server
+from carrel.catalog.provider import Page as ListPage
+from carrel.catalog.provider import Provider, Request
 from carrel.studio.lists import ListQuery
+from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
 from support.studio_page import Page, app_server, folder_server, opened
 
 pytestmark = pytest.mark.slow
@@ -193,3 +196,49 @@ async def test_a_changed_list_of_one_server_is_merged_into_the_order_of_all() ->
         await page.event(lambda event: event["type"] == "list" and event["server"] == "two")
         assert names(await page.get("/items", sort="name")) == ["a0", "a1", "b1", "c0", "c1", "e0", "e1"]
         assert names(await page.get("/items", sort="name", q="1")) == ["a1", "b1", "c1", "e1"]
+
+
+class Dozing(Provider):
+    """Provider whose list is read at once when a client connects, and later only after ``awake``."""
+
+    name = "dozing"
+    prefixes = ("dozing:",)
+
+    def __init__(self) -> None:
+        self.awake = asyncio.Event()
+        self.awake.set()
+
+    async def list_resources(self, request: Request) -> ListPage[Resource]:
+        await self.awake.wait()
+        return ListPage((Resource("dozing://a", "dream"),))
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        return ReadResourceResult([TextResourceContents(uri, "a dream")])
+
+
+async def test_a_slow_list_is_added_when_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("carrel.studio.lists.SOON", 0.1)
+    app, dozing = Server("dozing"), Dozing()
+    app.add_provider(dozing)
+    (tmp_path / "quick").mkdir()
+    (tmp_path / "quick/a.md").write_text("a")
+    async with opened(folder_server(tmp_path / "quick", "quick"), app_server(app)) as page:
+        await page.ready("quick", "dozing")
+        async with asyncio.timeout(60):  # the first read may take longer than a window waits, too
+            while "dream" not in names(await page.get("/items")):
+                await asyncio.sleep(0.02)
+        await page.listen()
+        dozing.awake.clear()
+        page.studio.host.servers["dozing"].changed(["resources_list_changed"])
+        await page.event(lambda event: event["type"] == "list" and event["server"] == "dozing")
+        window = await page.get("/items")
+        assert "a.md" in names(window)
+        assert "dream" not in names(window)
+        tree = {row["server"]: row for row in (await page.get("/tree"))["rows"]}
+        assert (tree["dozing"]["directory"], tree["dozing"]["count"]) == ("reading", None)
+        page.events.clear()
+        dozing.awake.set()
+        await page.event(lambda event: event["type"] == "list" and event.get("server") == "dozing")
+        async with asyncio.timeout(60):
+            while "dream" not in names(await page.get("/items")):
+                await asyncio.sleep(0.02)
