@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 #: Seconds after which a killed replica is known to be gone.
 LEASE = 4.0
-#: Seeds of runs that have failed once.
-FAILED: tuple[int, ...] = ()
+#: Seeds of runs that have failed once: in 183, a call was answered with an error because the machine was too busy.
+FAILED: tuple[int, ...] = (183,)
 KINDS = ("redis-server", "valkey-server")
 
 
