@@ -45,6 +45,10 @@ if __name__ == "__main__":
             max_requests_in_flight=crowd,
             max_sessions=crowd,
             max_sessions_per_client=crowd,
+            max_subscriptions=crowd,
+            max_listeners_per_client=crowd,
+            max_kept_bytes=1 << 30,
+            max_kept_bytes_per_client=1 << 30,
         )
         if sys.argv[4] != "memory":
             app.share_state(sys.argv[4], [bytes(32)])
