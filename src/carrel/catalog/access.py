@@ -130,7 +130,7 @@ class GateView(View):
 
 @lru_cache(CACHED)
 def decided(decide: Callable[[str], bool], target: str) -> bool:
-    """Return the decision of a final view about a target that is often asked for."""
+    """Return the decision of a final view about a target, from the cache if possible."""
     return decide(target)
 
 

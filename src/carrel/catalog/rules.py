@@ -369,7 +369,7 @@ class Rules:
 
     Args:
         rules: the rules.
-        key: what the keys of the views begin with, if several ``Rules`` are used beside each other.
+        key: beginning of the keys of the views, if several ``Rules`` are used beside each other.
         everybody: whether these are the rules of all callers.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Policy engine that is asked by OpenID AuthZEN 1.0, such as Cerbos, OpenFGA, Topaz and Keycloak.
+"""Client of a policy engine that speaks OpenID AuthZEN 1.0, such as Cerbos, OpenFGA, Topaz and Keycloak.
 
 The subject has the type ``user``, or ``anonymous`` without a principal, the id of the principal's subject, and the
 properties ``issuer``, ``client``, ``scopes``, ``roles`` and ``claims``. The action is a verb. The type of the resource
@@ -58,7 +58,7 @@ class AuthZen:
             timeout=options.timeout, max_bytes=MAX_RESPONSE, hosts=None, accept="application/json", proxies=True
         )
         self._endpoints: tuple[str, str | None] | None = None
-        """URLs of one evaluation and of several; None until the engine was asked for its metadata."""
+        """URLs of one evaluation and of several; None until the metadata of the engine was read."""
 
     async def close(self) -> None:
         """Close the connections. The next question opens new ones."""

@@ -1,4 +1,4 @@
-"""Gate of a policy engine that another program runs: it is asked before each request, and its decisions are cached.
+"""Gate of a policy engine in another program. It asks the engine before each request, and caches the decisions.
 
 Targets without a decision are denied. A request asks about its own targets first. If it needs further decisions, as
 lists and directories do, it is answered again with them. A tool is called once: it may read the resources that its
@@ -42,9 +42,9 @@ MAX_CACHED, MAX_TARGET = 20_000, 1024
 MAX_QUESTIONS = 20_000
 #: Answers of a list in which entries count as allowed until they are decided about: each finds one page of entries.
 PAGES = 4
-#: URIs in the arguments of a tool that the engine is asked about.
+#: URIs in the arguments of a tool whose decisions are requested.
 MAX_ARGUMENTS = 20
-#: Seconds for which a decision holds that was asked for because of a change, for the notification of the change.
+#: Seconds for which a decision holds that was requested for the notification of a change.
 NOTIFIED = 5.0
 
 _URI = re.compile(rb'"([A-Za-z][A-Za-z0-9+.-]*:[^"\\\s]{1,2000})"')
@@ -58,7 +58,7 @@ class EngineAnswer(NamedTuple):
 
 
 class PolicyEngine(Protocol):
-    """Policy engine. It is asked by one task for each request."""
+    """Policy engine. One task of each request calls it."""
 
     async def decide(
         self, principal: Principal | None, roles: frozenset[str], questions: Sequence[Question]
@@ -74,7 +74,7 @@ class PolicyEngine(Protocol):
 
 
 class EngineView(View):
-    """View of a caller in one request: the decisions that are known. What is not known is denied, and remembered."""
+    """View of a caller in one request: the decisions that are known. Unknown ones are denied, and remembered."""
 
     __slots__ = ("_find", "_listing", "key", "unknown")
 
@@ -174,7 +174,7 @@ class EngineGate:
         """Answer a request with the decisions that it needs.
 
         Raises:
-            ServerUnavailable: the engine does not answer, or would have to be asked too often.
+            ServerUnavailable: the engine does not answer, or the request needs too many answers.
         """
         row, principal = call.request, call.principal
         caller = self._caller(principal)
@@ -207,7 +207,7 @@ class EngineGate:
                 raise ServerUnavailable("The decisions of the policy engine have changed meanwhile: try again")
 
     async def _ask(self, principal: Principal | None, questions: Sequence[Question]) -> Mapping[Question, bool]:
-        """Ask the engine, and cache what it allows to cache.
+        """Ask the engine, and cache its decisions if it allows that.
 
         Raises:
             ServerUnavailable: the engine does not answer.

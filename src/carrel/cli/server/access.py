@@ -26,7 +26,7 @@ def add_policy(
     authorization: over HTTP, each one has a principal then.
 
     Raises:
-        ConfigError: the server has a gate, or a rule is for a server of a gateway, and this is none.
+        ConfigError: the server has a gate, or a rule is for a server of a gateway, and this server is no gateway.
     """
     if configuration.policy is None or configuration.file is None:
         return

@@ -111,7 +111,7 @@ def _grants(
         return _make(keys, pages)
     from carrel.state.shared_texts import SharedTexts
 
-    # Replicas cannot make a key of their own.
+    # Replicas need the same key.
     return _make(keys or store_of(configuration).keys, pages, SharedTexts(replica, "grants"))
 
 

@@ -1,4 +1,4 @@
-"""``carrel state``: shows what is in the store that replicas share, and ends a session."""
+"""``carrel state``: shows the contents of the store that replicas share, and ends a session."""
 
 from __future__ import annotations
 
