@@ -196,6 +196,9 @@ class Replica:
                 self._drop_slot()
                 self._slot_expired.set()
                 return  # ``renew`` begins again
+            except StoreUnavailable:
+                await asyncio.sleep(RETRY)
+                continue
             except Exception:
                 log.exception("reading the letters of other replicas failed")
                 await asyncio.sleep(RETRY)

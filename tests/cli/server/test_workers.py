@@ -286,6 +286,7 @@ async def test_if_the_process_with_the_sessions_is_killed_sessions_end_and_new_o
         begun = await workers.site.open()
         assert (await begun.post(request(9, "ping"))).status == 200
         assert await workers.end() == 0
+        assert "Traceback" not in workers.errors
 
 
 async def test_the_file_sets_the_number_of_workers_and_files_are_served_by_all(tmp_path):

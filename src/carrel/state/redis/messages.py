@@ -120,7 +120,7 @@ class RedisBus:
             elif field == b"sealed":
                 plain = self._sealer.try_open(value, self._keys.bus.encode())
                 notice = None if plain is None else _read_notice(plain)
-            if notice is None and not self._unreadable:
+            if notice is None and field != b"skip" and not self._unreadable:
                 self._unreadable = True
                 log.warning("entries of %s were not written by replicas with these state_keys: ignored", self._keys.bus)
             found.append((int(id.partition(b"-")[0]), notice))
