@@ -58,6 +58,7 @@ async def read(source: DatabaseSource, path: str) -> Any:
 
 async def test_the_schema_is_told_in_words_and_as_json(shop: DatabaseSource) -> None:
     text = await read(shop, "schema")
+    assert ", 1 view\n" in text
     assert "- id INTEGER, primary key" in text
     assert "- customer_id INTEGER, not null, refers to customers.id" in text
     assert "- primary key: order_id, position" in text

@@ -26,10 +26,14 @@ def schema_text(catalog: Schema) -> str:
     title = " ".join(filter(None, (catalog.product, "database", catalog.name)))
     tables = list(catalog.main.values())
     views = sum("view" in table.kind for table in tables)
-    counted = f"{len(tables) - views} tables, {views} views"
+    counted = f"{_counted(len(tables) - views, 'table')}, {_counted(views, 'view')}"
     return "\n".join(
         [f"# {title}", "", counted, "", *(table_text(table, catalog.partitions(table)) for table in tables)]
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def table_text(table: Table, partitions: Collection[str] = ()) -> str:
