@@ -67,7 +67,7 @@ def test_a_file_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
         (("remove",), "usage: carrel token remove NAME"),
         (("list", "alice"), "usage: carrel token list"),
         (("remove", "alice", "a"), "scopes are for carrel token add"),
-        (("list",), "tokens cannot be read from"),
+        (("list",), "No such file or directory; carrel token add NAME makes it"),
         (("add", "a b"), "cannot be a name"),
         (("add", "a#b"), "cannot be a name"),
         (("add", "alice", 'x"y'), "scope"),

@@ -134,7 +134,8 @@ def read_lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise ConfigError(f"tokens cannot be read from {path}: {error.strerror}") from None
+        advice = "; carrel token add NAME makes it" if isinstance(error, FileNotFoundError) else ""
+        raise ConfigError(f"tokens cannot be read from {path}: {error.strerror}{advice}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"tokens cannot be read from {path}: it is not text in UTF-8") from None
 
