@@ -67,6 +67,20 @@ async def test_the_context_of_a_question_is_that_of_the_command(visit: Visit, no
         await expect(meter).to_have_attribute("aria-valuemax", "4000")
 
 
+async def test_a_server_that_cannot_be_started_is_named_as_not_searched(
+    visit: Visit, notes: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"broken": {"command": str(tmp_path / "absent")}}}))
+    async with visit(str(notes), str(file)) as me:
+        await me.ready("notes")
+        await expect(me.region("Servers").get_by_role("listitem", name="broken")).to_contain_text("cannot be started")
+        await ask(me, QUESTIONS[0])
+        context = me.region("Context")
+        await expect(context).to_contain_text("Not searched, as there is no connection: broken.")
+        await expect(context).not_to_contain_text("choose again later")
+
+
 async def test_a_context_is_pinned_changed_kept_within_its_budget_and_copied(visit: Visit, notes: Path) -> None:
     question = QUESTIONS[0]
     chosen = [item["title"] for item in packed(notes, question)["items"]]

@@ -243,6 +243,7 @@ export const de: Dictionary = {
   contextEmpty: "Ein Kontext ist, was ein Sprachmodell liest, bevor es antwortet. Fügen Sie selbst Ressourcen hinzu, oder schreiben Sie eine Frage und lassen Sie Carrel Abschnitte aus allen Servern wählen.",
   incomplete: "Noch ist nicht alles durchsucht: Wählen Sie später noch einmal aus.",
   unread: "Noch nicht ganz durchsucht: {names}. Wählen Sie später noch einmal aus.",
+  unconnected: "Nicht durchsucht, da nicht verbunden: {names}.",
   nothingFound: "Nichts passt zu dieser Frage. Versuchen Sie andere Wörter, oder fügen Sie selbst Ressourcen hinzu.",
   linesFromTo: "Zeilen {first} bis {last}",
   saved: "Gespeichert",

@@ -248,6 +248,7 @@ export const en = {
   contextEmpty: "A context is what a language model reads before it answers. Add resources by hand, or write a question and let Carrel choose passages from all servers.",
   incomplete: "Not everything has been searched yet: choose again later for more.",
   unread: "Not all of {names} has been searched: choose again later for more.",
+  unconnected: "Not searched, as there is no connection: {names}.",
   nothingFound: "Nothing fits this question. Try other words, or add resources by hand.",
   linesFromTo: "lines {first} to {last}",
   saved: "Saved",

@@ -243,6 +243,7 @@ export const zh: Dictionary = {
   contextEmpty: "上下文是语言模型在回答之前阅读的内容。您可以手动添加资源，也可以写下问题，让 Carrel 从所有服务器中挑选段落。",
   incomplete: "尚未搜索全部内容：请稍后再次挑选。",
   unread: "尚未搜索完 {names} 的全部内容：请稍后再次挑选。",
+  unconnected: "未连接，因此没有搜索：{names}。",
   nothingFound: "没有内容符合这个问题。请换用其他词语，或手动添加资源。",
   linesFromTo: "第 {first} 至 {last} 行",
   saved: "已保存",
