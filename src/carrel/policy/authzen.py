@@ -21,6 +21,7 @@ from carrel.errors import ConfigError, MCPError, RequestTimeout, ResourceError, 
 from carrel.log import Log
 from carrel.policy.authzen_options import AuthZenOptions
 from carrel.policy.engine import EngineAnswer, Question
+from carrel.redaction import without_secrets
 from carrel.transports.addresses import is_loopback
 from carrel.transports.client.fetch import Fetch
 
@@ -119,19 +120,20 @@ class AuthZen:
             return usual
         single, several = (metadata.get(f"access_{name}_endpoint") for name in ("evaluation", "evaluations"))
         try:
-            return (
-                _checked(single) if isinstance(single, str) else usual[0],
-                _checked(several) if isinstance(several, str) else None,
-            )
+            for url in (single, several):
+                if isinstance(url, str) and urlsplit(_checked(url)).scheme != parts.scheme:
+                    raise ConfigError(f"the endpoint {without_secrets(url)[:200]!r} must begin with {parts.scheme}://")
+            return (single if isinstance(single, str) else usual[0], several if isinstance(several, str) else None)
         except ConfigError as error:
             raise _unavailable(str(error)) from None
 
     async def _post(self, url: str, document: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
         """Return the answer to a question, and the seconds for which it may be cached."""
         status, body, headers = await self._send("POST", url, msgspec.json.encode(document, enc_hook=dict))
-        control = headers.get("Cache-Control")
+        controls = [value for name, value in headers.items() if name.lower() == "cache-control"]
         seconds = self._options.cache_seconds
-        if control is not None:
+        if controls:
+            control = ",".join(controls)
             age = _MAX_AGE.search(control)
             seconds = 0.0 if age is None or _NEVER.search(control) else float(age[1])
         return _read(status, body), min(seconds, MAX_SECONDS)
@@ -162,11 +164,16 @@ def subject_of(principal: Principal | None, roles: frozenset[str]) -> dict[str, 
 
 
 def _checked(url: str) -> str:
-    parts = urlsplit(url)
-    if not parts.hostname or "@" in parts.netloc or parts.fragment or parts.query:
-        raise ConfigError(f"the policy engine {url[:200]!r} is not a URL with a host, without user, query and fragment")
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname)):
-        raise ConfigError(f"the policy engine {url[:200]!r} must begin with https://, or http:// for this machine")
+    shown = without_secrets(url)[:200]
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigError(f"the policy engine {shown!r} is not a URL") from None
+    if not host or "@" in parts.netloc or parts.fragment or parts.query:
+        raise ConfigError(f"the policy engine {shown!r} is not a URL with a host, without user, query and fragment")
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
+        raise ConfigError(f"the policy engine {shown!r} must begin with https://, or http:// for this machine")
     return url
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
+from carrel.redaction import RedactedStruct, Secret
 
 __all__ = ["AuthZenOptions"]
 
 
-class AuthZenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AuthZenOptions(RedactedStruct, frozen=True, forbid_unknown_fields=True):
     """Options of a policy engine.
 
     ``url`` is its identifier, the URL before ``/access/v1/evaluation``. ``token`` is sent as a bearer token. Decisions
@@ -15,6 +15,6 @@ class AuthZenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     url: str
-    token: str = ""
+    token: Secret = ""
     cache_seconds: float = 0.0
     timeout: float = 5.0

@@ -35,6 +35,8 @@ log = Log("carrel.policy")
 
 Question: TypeAlias = "tuple[Verb, str]"
 """Verb, and the URI of a resource or the name of a tool or prompt."""
+Decisions: TypeAlias = "dict[tuple[str, Question], tuple[bool, float]]"
+"""Decisions about callers and questions, and the times at which they expire."""
 
 #: Decisions that are cached, and characters of a target up to which they are.
 MAX_CACHED, MAX_TARGET = 20_000, 1024
@@ -127,8 +129,9 @@ class EngineGate:
         self._changed = changed
         self._clock = clock
         self._callers: WeakKeyDictionary[Principal, str] = WeakKeyDictionary()
-        self._cached: dict[tuple[str, Question], tuple[bool, float]] = {}
-        """Decisions, and the times at which they expire."""
+        self._cached: Decisions = {}
+        self._notified: Decisions = {}
+        """Decisions for notifications: requests do not use them, as the engine may have said not to cache them."""
         self._views = 0
         self._background: set[asyncio.Task[None]] = set()
 
@@ -144,7 +147,12 @@ class EngineGate:
     def view(self, principal: Principal | None) -> View:
         """Return a view of a caller by the decisions that are cached: for changes, of which clients are notified."""
         caller = self._caller(principal)
-        return _AskingView(self._key(), lambda question: self._find(caller, question), self, principal)
+
+        def find(question: Question) -> bool | None:
+            found = self._find(caller, question)
+            return self._find(caller, question, self._notified) if found is None else found
+
+        return _AskingView(self._key(), find, self, principal)
 
     def _key(self) -> str:
         """Return the key of a new view: decisions change, so that pages of lists must not be kept by caller."""
@@ -164,8 +172,8 @@ class EngineGate:
             found = self._callers[principal] = msgspec.json.encode(row, enc_hook=dict).decode()
         return found
 
-    def _find(self, caller: str, question: Question) -> bool | None:
-        found = self._cached.get((caller, question))
+    def _find(self, caller: str, question: Question, cached: Decisions | None = None) -> bool | None:
+        found = (self._cached if cached is None else cached).get((caller, question))
         return None if found is None or found[1] <= self._clock() else found[0]
 
     # Requests
@@ -221,19 +229,19 @@ class EngineGate:
             log.error("the policy engine has not answered each question, so a request is refused")
             raise ServerUnavailable("The policy engine does not answer")
         found = dict(zip(questions, answer.allowed, strict=True))
-        self._keep(self._caller(principal), found, answer.seconds)
+        self._keep(self._cached, self._caller(principal), found, answer.seconds)
         return found
 
-    def _keep(self, caller: str, found: Mapping[Question, bool], seconds: float) -> None:
+    def _keep(self, cached: Decisions, caller: str, found: Mapping[Question, bool], seconds: float) -> None:
         if seconds <= 0:
             return
         until = self._clock() + seconds
         for question, allowed in found.items():
             if len(question[1]) <= MAX_TARGET:
-                self._cached.pop((caller, question), None)
-                self._cached[caller, question] = allowed, until
-        while len(self._cached) > MAX_CACHED:
-            del self._cached[next(iter(self._cached))]
+                cached.pop((caller, question), None)
+                cached[caller, question] = allowed, until
+        while len(cached) > MAX_CACHED:
+            del cached[next(iter(cached))]
 
     # Changes
 
@@ -247,7 +255,7 @@ class EngineGate:
                 found = await self._ask(principal, questions)
             except MCPError:
                 return  # it is logged, and the client is not notified
-            self._keep(self._caller(principal), found, NOTIFIED)
+            self._keep(self._notified, self._caller(principal), found, NOTIFIED)
             if any(found.values()):
                 self._changed([target for (verb, target), allowed in found.items() if allowed and verb == "subscribe"])
 

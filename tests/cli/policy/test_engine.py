@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from multidict import CIMultiDict
 
 from carrel import Client, Server
 from carrel.cli import main
@@ -167,6 +168,12 @@ def test_settings_that_make_no_sense_are_errors(folder: Path, capsys: pytest.Cap
         Path("carrel.toml").write_text(f'[access.engine]\n{engine}\n{more}[[sources]]\npath = "notes"\n')
         assert main(["serve", "--config", "carrel.toml"]) == 2
         assert message in capsys.readouterr().err
+    for url in ("https://ann:0pen-sesame@pdp.example.com", "https://pdp.example.com?token=0pen-sesame", "https://[x"):
+        Path("carrel.toml").write_text(f'[access.engine]\nurl = "{url}"\n[[sources]]\npath = "notes"\n')
+        assert main(["serve", "--config", "carrel.toml"]) == main(["policy", "explain", "read", "a://b"]) == 2
+        printed = capsys.readouterr()
+        assert "the policy engine" in printed.err
+        assert "0pen-sesame" not in printed.out + printed.err
     Path("carrel.toml").write_text('[access.engine]\nurl = "https://pdp.example.com"\n')
     assert main(["policy", "explain", "read", "a://b"]) == 2
     assert "the policy engine https://pdp.example.com" in capsys.readouterr().err
@@ -177,14 +184,17 @@ class Decider:
 
     def __init__(self) -> None:
         self.allowed = {"note://1", "note://2", "add"}
-        self.headers: dict[str, str] = {}
+        self.headers: dict[str, str] | CIMultiDict[str] = {}
+        self.endpoints: dict[str, str] | None = None
         self.body: bytes | None = None
         self.status = 200
         self.questions: list[tuple[str, str]] = []
         self.requests = 0
 
     async def metadata(self, request: web.Request) -> web.Response:
-        return web.Response(status=404)
+        if self.endpoints is None:
+            return web.Response(status=404)
+        return web.json_response({"policy_decision_point": f"http://{request.host}", **self.endpoints})
 
     async def evaluate(self, request: web.Request) -> web.Response:
         self.requests += 1
@@ -236,10 +246,11 @@ async def decided(decider: Decider, cache_seconds: float = 0.0) -> AsyncIterator
         ({"Cache-Control": "no-store"}, 60, True),
         ({"Cache-Control": "max-age=0"}, 60, True),
         ({"Cache-Control": "private, max-age=60, no-cache"}, 60, True),
+        (CIMultiDict([("Cache-Control", "max-age=60"), ("Cache-Control", "no-store")]), 60, True),
     ],
 )
 async def test_decisions_are_cached_as_the_engine_says(
-    headers: dict[str, str], cache_seconds: float, asked: bool
+    headers: dict[str, str] | CIMultiDict[str], cache_seconds: float, asked: bool
 ) -> None:
     decider = Decider()
     decider.headers = headers
@@ -298,3 +309,27 @@ async def test_subscribers_are_notified_of_what_the_engine_allows_at_that_time()
             assert change.uri != "note://1"
             if change.uri == "note://2":
                 break
+
+
+async def test_a_decision_for_a_notification_decides_about_no_request() -> None:
+    decider = Decider()
+    decider.headers = {"Cache-Control": "no-store"}
+    async with decided(decider) as app, Client(app) as client, client.watch("note://1") as changes:
+        app.list_changed(["note://1"])
+        while (await anext(changes)).uri != "note://1":
+            pass
+        decider.allowed.discard("note://1")
+        with pytest.raises(MCPError, match="not found"):
+            await client.read_resource("note://1")
+
+
+async def test_the_metadata_cannot_name_an_endpoint_with_another_scheme(caplog: pytest.LogCaptureFixture) -> None:
+    decider = Decider()
+    for name in ("evaluation", "evaluations"):
+        decider.endpoints = {f"access_{name}_endpoint": "https://pdp.example.com/x"}
+        async with decided(decider) as app, Client(app) as client:
+            with pytest.raises(MCPError, match="policy engine does not answer"):
+                await client.read_resource("note://1")
+        assert caplog.text.count("must begin with http://") == 1
+        caplog.clear()
+    assert decider.requests == 0

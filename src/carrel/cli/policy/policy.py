@@ -25,6 +25,7 @@ from carrel.policy.policy import EVERYBODY, Policy
 from carrel.policy.reading import VERBS
 from carrel.policy.shadowing import shadowed
 from carrel.policy.unmatched import unmatched
+from carrel.redaction import without_secrets
 from carrel.security.server.static_tokens import read_lines, words_of
 from carrel.uri.parse import UriError, canonical, file_path, file_uri
 from carrel.uri.template import UriTemplate
@@ -287,7 +288,7 @@ def policy_in(configuration: Configuration) -> Policy:
     if configuration.policy is None:
         raise ConfigError(f"{configuration.file} has no [access]: everything is allowed")
     if configuration.policy.engine is not None:
-        url = configuration.policy.engine.url
+        url = without_secrets(configuration.policy.engine.url)
         raise ConfigError(f"{configuration.file} has no rules: the policy engine {url} of [access.engine] decides")
     return configuration.policy
 
