@@ -275,10 +275,7 @@ async def test_if_the_process_with_the_sessions_is_killed_sessions_end_and_new_o
     async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
         before = await workers.pids()
         session = await workers.site.open()
-        text = await asyncio.to_thread(
-            subprocess.check_output, ["ps", "-o", "pid=", "--ppid", str(workers.process.pid)], text=True
-        )
-        (store,) = set(map(int, text.split())) - before
+        store = await store_of(workers, before)
         os.kill(store, signal.SIGKILL)
         await workers.wait_for("all sessions and tasks are lost")
         await workers.pids(without=before)
@@ -287,6 +284,28 @@ async def test_if_the_process_with_the_sessions_is_killed_sessions_end_and_new_o
         assert (await begun.post(request(9, "ping"))).status == 200
         assert await workers.end() == 0
         assert "Traceback" not in workers.errors
+
+
+async def store_of(workers, pids):
+    """Return the id of the process with the sessions, which is beside the workers."""
+    text = await asyncio.to_thread(
+        subprocess.check_output, ["ps", "-o", "pid=", "--ppid", str(workers.process.pid)], text=True
+    )
+    (store,) = set(map(int, text.split())) - pids
+    return store
+
+
+async def test_the_command_ends_although_the_process_with_the_sessions_is_stopped(file):
+    async with running("run", str(file), "--http", "0", "--workers", "2") as workers:
+        pids = await workers.pids()
+        store = await store_of(workers, pids)
+        os.kill(store, signal.SIGSTOP)
+        workers.process.send_signal(signal.SIGTERM)
+        for pid in pids:  # they wait for the store; the supervisor would kill them later
+            os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE):
+            await workers.process.communicate()
+        await gone([store])
 
 
 async def test_the_file_sets_the_number_of_workers_and_files_are_served_by_all(tmp_path):

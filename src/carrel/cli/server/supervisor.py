@@ -116,6 +116,7 @@ class Supervisor:
         if self._store is not None:
             pid, control = self._store
             control.close()
+            os.kill(pid, signal.SIGKILL)  # what it holds is for the workers, and it may be stopped
             os.waitpid(pid, 0)
         signal.set_wakeup_fd(-1)
         return self._code
