@@ -21,6 +21,10 @@ def picture(format: str, width: int = 16, height: int = 16) -> str:
 
 PNG, JPEG = picture("PNG"), picture("JPEG")
 SVG = "%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E"
+CLIP = "%3CclipPath id='c'%3E%3Cpath/%3E%3C/clipPath%3E"
+#: A large picture behind the frame header of a small one, which is in a comment and ends in the large one's header.
+HIDDEN = b"\xff\xd8\xff\xfe\x00\x10" + b"\xff\xc0\x00\x11\x08\x00\x10\x00\x10\x03\x01\xff\xc0\x00"
+HIDDEN += b"\xff\xc0\x00\x11\x08\xff\xff\xff\xff\x03"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +34,7 @@ SVG = "%3Csvg xmlns=%22http://www.w3.org/2000/svg%22/%3E"
         (f"DATA:image/jpg;base64,{JPEG}", "image/jpeg"),
         (f"data:text/html;base64,{PNG}", "image/png"),
         (f"data:image/svg+xml,{SVG}", "image/svg+xml"),
+        (f"data:,%3Csvg%3E{CLIP}%3C/svg%3E", "image/svg+xml"),
     ],
 )
 def test_a_picture_is_shown_with_the_type_of_its_contents(src: str, mime_type: str) -> None:
@@ -51,6 +56,11 @@ def test_a_picture_is_shown_with_the_type_of_its_contents(src: str, mime_type: s
         f"data:image/jpeg;base64,{picture('JPEG', 20, 2000)}",
         f"data:image/png;base64,{PNG}{'A' * 10_000}",
         f"data:image/jpeg;base64,{b64encode(bytes([255, 216, 255, 0])).decode()}",
+        f"data:image/jpeg;base64,{b64encode(HIDDEN).decode()}",
+        "data:image/svg+xml,%3Csvg%3E%3Cg id='a'%3E%3Cuse href='%23b'/%3E%3Cuse href='%23b'/%3E%3C/g%3E%3C/svg%3E",
+        f"data:,%3Csvg%3E{CLIP * 3}%3C/svg%3E",
+        "data:,%3Csvg%3E%3Cx:use y:href='%23b'/%3E%3C/svg%3E",
+        "data:,%3C?xml version='1.0'?%3E%3C!DOCTYPE svg [%3C!ENTITY a 'a'%3E]%3E%3Csvg%3E%26a;%3C/svg%3E",
         "",
     ],
 )

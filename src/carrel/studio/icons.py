@@ -21,8 +21,15 @@ __all__ = ["icon_of"]
 MAX_CHARS = 8192
 #: Pixels of a side at most: a small file can have a picture that fills the memory of the browser.
 MAX_SIDE = 1024
-#: Frame header of a JPEG picture, with its height and width.
-FRAME = re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]...(....)", re.DOTALL)
+#: Frame header of a JPEG picture, with its height and width. Headers in other segments are found too.
+FRAME = re.compile(rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf](?=...(....))", re.DOTALL)
+#: Elements of a vector graphic that repeat others, level by level: a short one can keep the browser busy for hours.
+REPEATING = re.compile(
+    rb"<!DOCTYPE|<(?:[\w.-]+:)?(?:use|pattern|marker|filter|mask|image|foreignObject)\b", re.IGNORECASE
+)
+CLIP = re.compile(rb"<(?:[\w.-]+:)?clipPath\b", re.IGNORECASE)
+#: Clip paths at most, for the same reason.
+MAX_CLIPS = 2
 
 
 def icon_of(icons: Iterable[Icon] | None) -> str | None:
@@ -62,8 +69,9 @@ def _format_of(picture: bytes) -> tuple[str | None, Sequence[int]]:
     if picture.startswith(b"\x89PNG\r\n\x1a\n") and len(picture) >= 24:
         return "image/png", unpack(">II", picture[16:24])
     if picture.startswith(b"\xff\xd8"):
-        frame = FRAME.search(picture)
-        return ("image/jpeg", unpack(">HH", frame[1])) if frame is not None else (None, ())
+        sides = [side for frame in FRAME.finditer(picture) for side in unpack(">HH", frame[1])]
+        return ("image/jpeg", sides) if sides else (None, ())
     if picture.lstrip().startswith((b"<svg", b"<?xml")):
-        return "image/svg+xml", (0,)
+        repeats = REPEATING.search(picture) is not None or len(CLIP.findall(picture)) > MAX_CLIPS
+        return (None, ()) if repeats else ("image/svg+xml", (0,))
     return None, ()
