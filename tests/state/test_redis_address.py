@@ -116,6 +116,33 @@ async def test_sentinels_that_are_down_do_not_matter_while_one_answers(service: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("answer", ["silent", "*2\r\n$2\r\n\xff\xfe\r\n$1\r\n1\r\n", "*1\r\n$1\r\na\r\n", ":x\r\n"])
+async def test_a_sentinel_that_answers_nonsense_does_not_matter_while_another_one_answers(
+    service: Service, answer: str
+) -> None:
+    """It also may name a server that accepts connections and never answers."""
+    served = list[asyncio.StreamWriter]()
+
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(writer)
+
+    async def be_sentinel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(writer)
+        while data := await reader.read(65536):
+            writer.write(found.encode("latin-1") if b"SENTINEL" in data else b"+OK\r\n" * data.count(b"*"))
+
+    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as silent:
+        port = str(silent.sockets[0].getsockname()[1])
+        found = f"*2\r\n$9\r\n127.0.0.1\r\n${len(port)}\r\n{port}\r\n" if answer == "silent" else answer
+        async with await asyncio.start_server(be_sentinel, "127.0.0.1", 0) as hostile:
+            named = f"@127.0.0.1:{hostile.sockets[0].getsockname()[1]},"
+            async with joined(service.url.replace("@", named)) as state:
+                assert await state.sessions.create(RECORD, 60)
+            for writer in served:
+                writer.close()
+
+
+@pytest.mark.slow
 async def test_errors_of_sentinels_are_explained(service: Service) -> None:
     for wrong, message in (
         (service.url.replace("/shop", "/shops"), "knows no service shops"),

@@ -20,6 +20,7 @@ from carrel.state.interfaces import StoreUnavailable
 from carrel.state.records import Changed, SessionRecord, TaskChanged, TaskRecord
 from carrel.state.redis import connection
 from carrel.state.redis.state import RedisState
+from carrel.state.replica import Replica
 from support.redis_servers import RedisServer, redis_server
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
@@ -80,6 +81,13 @@ async def test_while_redis_is_away_operations_fail_and_the_log_has_one_line(
         server.start()
         await until_back(state)
         assert await state.sessions.create(RECORD, 60)
+
+
+async def test_a_replica_stops_although_redis_is_away(server: RedisServer) -> None:
+    replica = Replica(RedisState(server.url, [KEY]))
+    await replica.start()
+    server.stop()
+    await asyncio.wait_for(replica.stop(), TIMEOUT)
 
 
 async def test_a_server_that_restarts_within_a_second_fails_no_operation_that_begins_then(
@@ -250,6 +258,36 @@ async def test_on_a_slow_network_commands_share_the_delay(server: RedisServer, m
         ids = await asyncio.gather(*(state.sessions.create(RECORD, 60) for _ in range(50)))
         assert len(set(ids)) == 50
         assert len([data for data in sent if b"EVALSHA" in data]) <= 2, "in one pipeline"
+        await state.stop()
+        await asyncio.wait(served, timeout=TIMEOUT)
+
+
+async def test_a_response_that_is_not_one_of_redis_is_an_outage(server: RedisServer) -> None:
+    garbage, served = [b":one\r\n", b"$two\r\n", b"*-9\r\n\0\r\n"], list[Any]()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, damage: bool) -> None:
+        while data := await reader.read(1 << 20):
+            writer.write(garbage.pop() if damage and garbage and active else data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.append(asyncio.current_task())
+        there = await asyncio.open_unix_connection(server.socket)
+        await asyncio.gather(forward(reader, there[1], damage=False), forward(there[0], writer, damage=True))
+
+    active, path = False, server.path / "damaged"
+    async with await asyncio.start_unix_server(serve, path):
+        state = RedisState(f"unix://{path}", [KEY])
+        await state.start()
+        active = True
+        async with asyncio.timeout(TIMEOUT):
+            while garbage:
+                try:
+                    await state.sessions.create(RECORD, 60)
+                except StoreUnavailable:
+                    await asyncio.sleep(0.02)
+        await until_back(state)
+        assert await state.sessions.create(RECORD, 60)
         await state.stop()
         await asyncio.wait(served, timeout=TIMEOUT)
 

@@ -114,7 +114,8 @@ class Replica:
         for task in reading:
             task.cancel()
         await asyncio.gather(*reading, return_exceptions=True)
-        await self.state.stop()
+        with contextlib.suppress(StoreUnavailable):  # the lease of the slot expires
+            await self.state.stop()
 
     # Slot
 

@@ -47,9 +47,13 @@ async def disconnect(connection: Any) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """Describe an error of redis-py, without a password."""
+    """Describe an error of redis-py, without a password. Other errors are those of reading a response."""
+    from redis.exceptions import RedisError
+
     if isinstance(error, TimeoutError):
         return "it does not respond"
+    if not isinstance(error, (RedisError, StoreUnavailable, OSError)):
+        return "it does not respond as Redis does"
     return (str(error) or type(error).__name__).rstrip(".")
 
 
@@ -120,8 +124,6 @@ class SentinelAddress(Address):
 
     async def open(self) -> Any:
         """Return a connection to the master. Ask all Sentinels at once, since some may be down or behind."""
-        from redis.exceptions import RedisError
-
         tried: list[Node] = []
         failure: Exception = StoreUnavailable("no Sentinel answers")
         asking = [asyncio.create_task(self._ask(sentinel)) for sentinel in self._sentinels]
@@ -132,8 +134,9 @@ class SentinelAddress(Address):
                     if node in tried:
                         continue
                     tried.append(node)
-                    connection = await self._open_master(node)
-                except (RedisError, StoreUnavailable, OSError) as error:
+                    async with asyncio.timeout(PATIENCE / 2):
+                        connection = await self._open_master(node)
+                except Exception as error:
                     failure = error
                 else:
                     self._found(node)
@@ -181,7 +184,7 @@ class ClusterAddress(Address):
 
     async def open(self) -> Any:
         """Return a connection to the node."""
-        from redis.exceptions import MovedError, RedisError
+        from redis.exceptions import MovedError
 
         waiting = self._nodes
         asked: list[Node] = []
@@ -196,7 +199,7 @@ class ClusterAddress(Address):
                 connection, others = await self._try(node)
             except MovedError as error:
                 waiting = [(error.host or node[0], error.port), *waiting]
-            except (RedisError, StoreUnavailable, OSError) as error:
+            except Exception as error:
                 failure = error
             else:
                 self._nodes = list(dict.fromkeys([node, *others, *self._given]))[:MAX_NODES]

@@ -59,7 +59,7 @@ async def connect(address: Address) -> Any:
     Raises:
         StoreUnavailable: Redis cannot be reached, or refuses the password.
     """
-    from redis.exceptions import AuthenticationError, RedisError
+    from redis.exceptions import AuthenticationError
 
     connection = None
     try:
@@ -73,9 +73,9 @@ async def connect(address: Address) -> Any:
             await disconnect(connection)
         if isinstance(error, AuthenticationError) or "username-password pair" in str(error):
             raise StoreUnavailable("it refuses the user or the password") from None
-        if isinstance(error, (RedisError, OSError, TimeoutError)):
-            raise StoreUnavailable(explain(error)) from None
-        raise
+        if not isinstance(error, Exception) or isinstance(error, (ConfigError, StoreUnavailable)):
+            raise
+        raise StoreUnavailable(explain(error)) from None
     return connection
 
 
@@ -208,7 +208,7 @@ class RedisClient:
         return batch
 
     async def _send(self, batch: list[Command]) -> None:
-        from redis.exceptions import RedisError, ResponseError
+        from redis.exceptions import ResponseError
 
         answered = 0
         moved: list[Command] = []
@@ -228,7 +228,7 @@ class RedisClient:
                     if not command.reply.done():
                         command.reply.set_result(reply)
                 answered += 1
-        except (RedisError, OSError, TimeoutError) as error:
+        except Exception as error:  # also a ValueError of redis-py, for a response that is not one
             failure = StoreUnavailable(explain(error))
         except BaseException as error:
             failure = error
