@@ -11,6 +11,7 @@ import pytest
 
 from carrel.state.contract import StateContract
 from carrel.state.memory import MemoryState, MemoryTables
+from carrel.state.memory_bus import LetterBox
 from carrel.state.memory_tables import Lifetimes
 from carrel.state.records import NoticeBatch, Replay
 
@@ -147,7 +148,7 @@ def endless_leases(store, monkeypatch):
 def leases_found_again(store, monkeypatch):
     store.renew = lambda slot, lease: store.hold(slot, lease) or True
     store.hold = lambda slot, lease: (
-        store.boxes.setdefault(slot, asyncio.Queue()),
+        store.boxes.setdefault(slot, LetterBox()),
         store._leases.update({slot: store._clock() + lease}),
     )[:0]
 

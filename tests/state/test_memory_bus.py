@@ -1,9 +1,12 @@
-"""The bus in memory: how many notices it keeps."""
+"""The bus and mailboxes in memory: how many notices and letters they keep."""
 
 from __future__ import annotations
 
-from carrel.state.memory_bus import MAX_NOTICE_BYTES, MemoryBus
-from carrel.state.records import Changed, ReplicaGone
+import pytest
+
+from carrel.state.memory import MemoryTables
+from carrel.state.memory_bus import MAX_LETTER_BYTES, MAX_LETTERS, MAX_NOTICE_BYTES, MemoryBus, MemoryMailbox
+from carrel.state.records import AnswerLetter, Changed, Letter, ReplicaGone, TailLetter, TaskMessageLetter
 
 
 async def test_the_last_notices_are_kept_and_the_loss_of_earlier_ones_is_told() -> None:
@@ -30,3 +33,22 @@ async def test_large_notices_are_bounded_by_their_bytes_but_the_last_one_is_kept
     for slot in range(5):
         await bus.publish(ReplicaGone(slot))
     assert len((await bus.read(0)).notices) == 5
+
+
+@pytest.mark.parametrize(
+    ("letter", "most"),
+    [
+        (AnswerLetter("s", b"x" * (MAX_LETTER_BYTES // 2)), 2),
+        (TaskMessageLetter("t", b"x" * (MAX_LETTER_BYTES // 2)), 2),
+        (TailLetter("s", "1"), MAX_LETTERS),
+    ],
+)
+async def test_a_mailbox_that_its_replica_does_not_read_takes_a_number_of_letters_and_bytes(
+    letter: Letter, most: int
+) -> None:
+    tables = MemoryTables()
+    tables.hold(1, 60)
+    mailbox = MemoryMailbox(tables, 1)
+    for _ in range(2):
+        assert [await mailbox.put(1, letter) for _ in range(most + 2)] == [True] * most + [False] * 2
+        assert len(await mailbox.take()) == most, "and then it has room again"

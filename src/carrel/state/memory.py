@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from time import monotonic
 
 from carrel.protocol.connection import MAX_SLOT
 from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
-from carrel.state.memory_bus import MAX_NOTICES, MemoryBus, MemoryMailbox
+from carrel.state.memory_bus import MAX_NOTICES, LetterBox, MemoryBus, MemoryMailbox
 from carrel.state.memory_tables import (
     MemoryEvents,
     MemoryQuotas,
@@ -25,7 +24,7 @@ from carrel.state.memory_tables import (
     MemoryTasks,
     MemoryUsedStates,
 )
-from carrel.state.records import Letter, ReplicaGone
+from carrel.state.records import ReplicaGone
 
 __all__ = ["MemoryState", "MemoryTables"]
 
@@ -41,7 +40,7 @@ class MemoryTables:
         self.quotas = MemoryQuotas(clock)
         self.records = MemoryRecords(clock)
         self.bus = MemoryBus(notices)
-        self.boxes: dict[int, asyncio.Queue[Letter | None]] = {}
+        self.boxes: dict[int, LetterBox] = {}
         """Mailboxes of the running replicas, by slot; None is after the last letter."""
         self._leases: dict[int, float] = {}
         """When the leases that can be lost expire, by slot."""
@@ -58,7 +57,7 @@ class MemoryTables:
 
     def hold(self, slot: int, lease: float) -> None:
         """Open the mailbox of a replica, and begin its lease."""
-        self.boxes.setdefault(slot, asyncio.Queue())
+        self.boxes.setdefault(slot, LetterBox())
         self.renew(slot, lease)
 
     def renew(self, slot: int, lease: float) -> bool:

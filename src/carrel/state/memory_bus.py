@@ -9,13 +9,25 @@ from itertools import islice
 from typing import Protocol
 
 from carrel.state.interfaces import LeaseExpired
-from carrel.state.records import Changed, Letter, Notice, NoticeBatch, SessionMessage
+from carrel.state.records import (
+    AnswerLetter,
+    Changed,
+    Letter,
+    Notice,
+    NoticeBatch,
+    SessionMessage,
+    TaskAnswerLetter,
+    TaskMessageLetter,
+)
 
-__all__ = ["MAX_NOTICES", "MemoryBus", "MemoryMailbox"]
+__all__ = ["MAX_NOTICES", "LetterBox", "MemoryBus", "MemoryMailbox"]
 
 #: Number and bytes of notices that the bus keeps (but always the last one).
 MAX_NOTICES = 4096
 MAX_NOTICE_BYTES = 4 * 1024 * 1024
+#: Letters that a mailbox takes, and their bytes: a replica that hangs reads none.
+MAX_LETTERS = 10_000
+MAX_LETTER_BYTES = 32 * 1024 * 1024
 
 
 class MemoryBus:
@@ -69,10 +81,40 @@ def weigh(notice: Notice) -> int:
     return len(notice.message) if isinstance(notice, SessionMessage) else 0
 
 
-class Mailboxes(Protocol):
-    """Mailboxes of all replicas, by slot; None is after the last letter."""
+class LetterBox(asyncio.Queue["Letter | None"]):
+    """Letters to a replica; None is after the last letter."""
 
-    boxes: dict[int, asyncio.Queue[Letter | None]]
+    bytes = 0
+    """Bytes of the letters."""
+
+    def _put(self, item: Letter | None) -> None:
+        super()._put(item)
+        self.bytes += weigh_letter(item)
+
+    def _get(self) -> Letter | None:
+        item = super()._get()
+        self.bytes -= weigh_letter(item)
+        return item
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another letter is taken."""
+        return self.qsize() < MAX_LETTERS and self.bytes < MAX_LETTER_BYTES
+
+
+def weigh_letter(letter: Letter | None) -> int:
+    """Return the bytes of the message in a letter."""
+    if isinstance(letter, AnswerLetter):
+        return len(letter.body)
+    if isinstance(letter, TaskAnswerLetter):
+        return len(letter.answer)
+    return len(letter.message) if isinstance(letter, TaskMessageLetter) else 0
+
+
+class Mailboxes(Protocol):
+    """Mailboxes of all replicas, by slot."""
+
+    boxes: dict[int, LetterBox]
 
     def has_replica(self, slot: int) -> bool:
         """Return whether a running replica has this slot."""
@@ -86,8 +128,8 @@ class MemoryMailbox:
         self.slot = slot
 
     async def put(self, slot: int, letter: Letter) -> bool:
-        """Add a letter; return False if no replica has this slot (any more)."""
-        if not self._store.has_replica(slot):
+        """Add a letter; return False if no replica has this slot (any more), or it does not read its letters."""
+        if not self._store.has_replica(slot) or not self._store.boxes[slot].has_room:
             return False
         self._store.boxes[slot].put_nowait(letter)
         return True
