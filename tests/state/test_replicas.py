@@ -241,6 +241,20 @@ async def test_a_subscription_made_on_one_replica_is_heard_on_the_other_whicheve
         assert (await stream.message())["params"] == {"uri": "memo://1"}
 
 
+async def test_the_start_of_a_replica_notifies_no_client_of_the_others(replicas, store, tmp_path):
+    session = await begin(replicas[0])
+    await session.subscribe("memo://1")
+    stream = await session.get()
+    assert (await stream.event()).data == ""
+    started = Replica(store())
+    started.app.add_provider(str(tmp_path))
+    endpoint = started.app.asgi()
+    async with serving(endpoint):
+        await endpoint.start()
+        started.app.resources.changed("memo://1")
+        assert (await stream.message())["params"] == {"uri": "memo://1"}
+
+
 ALL_OF_IT = [
     "notifications/resources/list_changed",
     "notifications/resources/updated",

@@ -14,7 +14,7 @@ from carrel.server.subscriptions import LISTS
 if TYPE_CHECKING:
     from carrel.catalog.provider import Provider
     from carrel.server.local import LocalProvider
-    from carrel.server.runtime import Runtime
+    from carrel.server.runtime import Runtime, Seen
     from carrel.server.watching import Watches
 
 __all__ = ["Hook", "Lifecycle"]
@@ -88,7 +88,7 @@ class Lifecycle:
             for hook in self.on_shutdown:
                 self._stack.push_async_callback(_run_hook, hook)
             for provider in self.added:
-                await self.start_provider(provider, optional=provider in self._optional)
+                await self.start_provider(provider, optional=provider in self._optional, seen="everywhere")
             for tool, page in self._local.tools.pages:
                 if page not in self._runtime.catalog.routes:
                     raise ConfigError(f"The tool {tool} points at {page}, which is not registered; add it with app.ui")
@@ -111,10 +111,11 @@ class Lifecycle:
             self._optional.add(provider)
         return provider
 
-    async def start_provider(self, provider: Provider, *, optional: bool = False) -> None:
+    async def start_provider(self, provider: Provider, *, optional: bool = False, seen: Seen = "here") -> None:
         """Start a provider, and watch it; an ``optional`` provider that fails to start is left out, with a warning.
 
-        A provider that cannot be reached (``SourceUnavailable``, ``OSError``) is retried in the background.
+        A provider that cannot be reached (``SourceUnavailable``, ``OSError``) is retried in the background. ``seen``
+        says whether other replicas have the provider too: then their clients are not notified.
 
         Raises:
             ConfigError, OSError: it cannot be started, and is not optional.
@@ -130,7 +131,7 @@ class Lifecycle:
                 self._waiting[provider.name] = asyncio.ensure_future(self._start_later(provider))
             return
         self._watches.begin(provider)
-        self._runtime.notify(lists=LISTS)
+        self._runtime.notify(lists=LISTS, seen=seen)
 
     async def leave_out(self, name: str) -> bool:
         """Stop trying to start a provider that cannot be reached yet. Return whether there is one of that name."""
