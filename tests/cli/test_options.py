@@ -1,6 +1,7 @@
 """The options that say what is shared."""
 
 import os
+from argparse import ArgumentTypeError
 
 import pytest
 
@@ -13,7 +14,7 @@ from carrel.cli.options import (
     read_limit,
 )
 from carrel.cli.server.sharing import check_paths, check_skills, default_name
-from carrel.cli.values import shown_size, size
+from carrel.cli.values import seconds, shown_size, size
 from carrel.errors import ConfigError
 
 
@@ -62,6 +63,12 @@ def test_what_is_not_a_size_is_refused_with_an_example(text):
 def test_a_page_size_is_a_whole_number_from_one_up(text):
     with pytest.raises(ConfigError, match="is not a whole number from 1 to 999999999"):
         read([f"--page-size={text}"])
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon"])
+def test_a_time_is_a_number_of_seconds(text):
+    with pytest.raises(ArgumentTypeError, match="is not a number"):
+        seconds(text)
 
 
 def test_options_that_are_not_given_need_no_arguments():

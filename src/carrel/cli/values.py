@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 
 from carrel.errors import ConfigError
@@ -17,6 +18,7 @@ __all__ = [
     "number",
     "positive",
     "read_address",
+    "seconds",
     "shown_size",
     "size",
     "whole",
@@ -83,6 +85,13 @@ def number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def seconds(text: str) -> float:
+    """Parse a number of seconds, 0 or more."""
+    if not 0 <= (value := number(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value
 
 
 def read_address(text: str) -> tuple[str | None, int]:

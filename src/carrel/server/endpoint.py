@@ -64,6 +64,7 @@ class ServerEndpoint:
         self.position: Callable[[], int] = runtime.position
         self.stop = lifecycle.stop
         self.end_streams = lifecycle.end_streams
+        self.finish_tasks = runtime.finish_tasks
         self.gauges: dict[str, Callable[[], float]] = {
             "subscriptions": lambda: len(runtime.hub),
             "kept_bytes": lambda: runtime.budget.used,

@@ -165,6 +165,11 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
+    async def finish_tasks(self, seconds: float) -> None:
+        """Wait for running tasks for at most so many seconds, if replicas share the state, and have their results."""
+        if self._tasks is not None and self.replica.shared:
+            await self._tasks.finish(seconds)
+
     async def stop(self) -> None:
         """Stop the tasks and threads, and stop publishing changes."""
         if self._tasks is not None:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, closing, suppress
 
 import pytest
 
+from carrel import Client
 from carrel.cli import main
 from support.carrel_process import COMMAND
 from support.http_process import free_port
@@ -56,6 +57,12 @@ async def steps(n: int, context: Context) -> str:
 async def slow(seconds: float) -> str:
     await asyncio.sleep(seconds)
     return "done"
+
+@app.tool(task="optional")
+async def bake(until: str) -> str:
+    while not os.path.exists(until):
+        await asyncio.sleep(0.02)
+    return "baked"
 """
 
 
@@ -238,6 +245,31 @@ async def test_sighup_replaces_the_workers_with_new_code_and_loses_no_connection
         await workers.wait_for("the workers before it go on")
         assert {await workers.use("version") for _ in range(8)} == {"2"}
         assert await workers.end() == 0
+
+
+async def test_a_task_is_finished_within_the_grace_of_its_worker_and_its_result_is_at_the_others(file, tmp_path):
+    async with running("run", str(file), "--http", "0", "--workers", "2", "--grace", "1000") as workers:
+        before = await workers.pids()
+        async with Client(f"http://127.0.0.1:{workers.site.port}/mcp") as client:
+            task = await client.tasks.start_tool("bake", {"until": str(tmp_path / "baked")})
+            assert task.id is not None
+            workers.process.send_signal(signal.SIGHUP)
+            await workers.wait_for("all workers were replaced")
+            (tmp_path / "baked").touch()
+            async with asyncio.timeout(PATIENCE):
+                assert (await task.result()).structured_content == {"result": "baked"}
+                await gone(before)
+        assert await workers.end() == 0
+
+
+async def test_without_grace_requests_are_cancelled_at_once(file):
+    async with running("run", str(file), "--http", "0", "--grace", "0") as server:
+        post = asyncio.create_task(server.use("slow", seconds=1000))
+        async with asyncio.timeout(PATIENCE):
+            await server.use("version")
+            assert await server.end() == 0
+        post.cancel()
+        await asyncio.gather(post, return_exceptions=True)
 
 
 async def test_a_program_that_does_not_load_is_an_error_of_the_command_printed_once(file):

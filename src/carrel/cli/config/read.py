@@ -56,6 +56,7 @@ FLAGS = {
     "insecure": "http.insecure",
     "sse": "http.sse",
     "workers": "http.workers",
+    "grace": "http.grace",
     "state": "state.url",
     "tokens": "auth.tokens",
     "log_format": "logging.format",

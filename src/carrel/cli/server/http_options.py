@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from carrel.cli.terminal.messages import print_stderr
+from carrel.cli.values import seconds
 from carrel.errors import ConfigError
 from carrel.transports.addresses import is_loopback
 
@@ -81,6 +82,12 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a reverse proxy, or a network of proxies, whose X-Forwarded-For or Forwarded header identifies the "
         "client; may be repeated",
+    )
+    group.add_argument(
+        "--grace",
+        metavar="SECONDS",
+        type=seconds,
+        help="how long requests and tasks may take to finish after SIGTERM or Ctrl-C (default: 5)",
     )
     group.add_argument("--certificate", metavar="FILE", help="serve HTTPS with the certificate chain in this PEM file")
     group.add_argument("--key", metavar="FILE", help="the PEM file of the private key, if it is in another file")
@@ -162,6 +169,7 @@ def read_http_options(configuration: Configuration) -> ServeOptions | None:
         "sse_path": SSE_PATH if http.sse else None,
         "authorization": authorization,
         "trusted_proxies": http.trusted_proxies,
+        "grace": http.grace,
         "keep_alive": http.keep_alive,
         "patience": http.patience,
         "certificate": http.certificate,

@@ -24,8 +24,8 @@ __all__ = ["Supervisor"]
 
 log = Log("carrel")
 
-#: Seconds after SIGTERM before a worker is killed: it gives its requests less time.
-GRACE = 20.0
+#: Seconds, in addition to the time for requests and tasks, after SIGTERM before a worker is killed.
+MORE_GRACE = 15.0
 #: Seconds for which a worker runs well; a crash before that makes the next start wait.
 STABLE = 10.0
 #: Seconds before a worker is started again after its second crash, which double with each crash up to a maximum.
@@ -68,12 +68,16 @@ class WorkerPlace:
 
 
 class Supervisor:
-    """Supervisor of the workers, one for each item of ``listeners``; ``has_store`` if it starts a store for them."""
+    """Supervisor of the workers, one for each item of ``listeners``; ``has_store`` if it starts a store for them.
 
-    def __init__(self, listeners: Sequence[Sequence[socket.socket]], *, has_store: bool) -> None:
+    ``grace`` is the number of seconds that requests and tasks get to finish after SIGTERM.
+    """
+
+    def __init__(self, listeners: Sequence[Sequence[socket.socket]], *, has_store: bool, grace: float) -> None:
         self._places = [WorkerPlace(number, own) for number, own in enumerate(listeners, 1)]
         self._processes: dict[int, RunningWorker] = {}
         self._has_store = has_store
+        self._grace = grace + MORE_GRACE
         self._store: tuple[int, socket.socket] | None = None
         """Process that holds the store, and a socket to it."""
         self._signals: deque[int] = deque()
@@ -143,7 +147,7 @@ class Supervisor:
                 self._on_ready(process)
         for process in self._processes.values():
             if process.kill_at is not None and process.kill_at <= time.monotonic():
-                log.error("%s did not end within %.0f seconds; it is killed", process.shown, GRACE)
+                log.error("%s did not end within %.0f seconds; it is killed", process.shown, self._grace)
                 process.kill_at = None
                 os.kill(process.pid, signal.SIGKILL)
 
@@ -288,7 +292,7 @@ class Supervisor:
         log.error("%s %s; another one is started%s", process.shown, described(code), when)
 
     def _stop(self, process: RunningWorker) -> None:
-        process.kill_at = time.monotonic() + GRACE
+        process.kill_at = time.monotonic() + self._grace
         os.kill(process.pid, signal.SIGTERM)
 
     def _stop_all(self) -> None:

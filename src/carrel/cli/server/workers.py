@@ -74,7 +74,8 @@ def start_workers(configuration: Configuration) -> WorkerProcess | int | None:
     listeners += listeners[:1] * (count - len(listeners))
     preload()
     key = secrets.token_bytes(32)
-    outcome = Supervisor(listeners, has_store=configuration.settings.state.url is None).run()
+    has_store = configuration.settings.state.url is None
+    outcome = Supervisor(listeners, has_store=has_store, grace=configuration.settings.http.grace).run()
     if not isinstance(outcome, int):
         outcome.key = key
     return outcome

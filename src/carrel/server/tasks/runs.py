@@ -267,10 +267,21 @@ class TaskRuns:
         for run in list(self._runs.values()):
             self._cancel(run, STOPPED)
 
+    @property
+    def _working(self) -> list[asyncio.Task[None]]:
+        """The running tasks."""
+        return [run.work for run in self._runs.values() if run.work is not None and not run.work.done()]
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for running tasks for at most so many seconds."""
+        working = self._working
+        if working:
+            await asyncio.wait(working, timeout=seconds)
+
     async def stop(self) -> None:
         """Cancel every task that is still running here, and remove all tasks, unless other replicas know them too."""
         runs = list(self._runs.values())
-        working = [run.work for run in runs if run.work is not None and not run.work.done()]
+        working = self._working
         for run in runs:
             self._cancel(run, STOPPED)
         if working:

@@ -95,6 +95,9 @@ class Application(Protocol):
     def http_rejected(self) -> Callable[[RejectedRequest], None] | None:
         """Function to call with an HTTP request that was refused, if there are observers."""
 
+    async def finish_tasks(self, seconds: float) -> None:
+        """Wait for running tasks for at most so many seconds, if replicas share the state, and have their results."""
+
     def end_streams(self) -> None:
         """End all listen streams (subscriptions) gracefully."""
 

@@ -205,6 +205,10 @@ class StreamableHTTP:
         if self._sse is not None:
             self._sse.end_streams()
 
+    async def finish_tasks(self, seconds: float) -> None:
+        """Wait for running tasks, if other servers can return their results."""
+        await self._app.finish_tasks(seconds)
+
     def cancel(self) -> None:
         """End all sessions and cancel all requests in flight, for example after the shutdown timeout."""
         self._sessions.close()

@@ -17,12 +17,10 @@ from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http import StreamableHTTP
 from carrel.transports.server.http_protocol import FIRST_REQUEST, LimitedProtocol
 from carrel.transports.server.listening import BACKLOG
+from carrel.transports.server.options import GRACE
 from carrel.transports.server.tls import TLS, TLSListener
 
 __all__ = ["EndpointServer"]
-
-#: Graceful shutdown: seconds that requests in progress get to finish after SIGTERM or SIGINT.
-GRACE = 5
 
 #: How many connections are accepted at a time before the first is checked: each takes a file descriptor.
 AT_ONCE = 8
@@ -38,6 +36,7 @@ class EndpointServer(uvicorn.Server):
         proxies: trusted reverse proxies, whose headers name the client.
         tls: certificates, or None for plain HTTP.
         on_started: called once the server accepts connections.
+        grace: seconds that requests in progress get to finish after SIGTERM or SIGINT.
     """
 
     def __init__(
@@ -49,6 +48,7 @@ class EndpointServer(uvicorn.Server):
         *,
         tls: TLS | None,
         on_started: Callable[[], None],
+        grace: float = GRACE,
     ) -> None:
         protocol = partial(LimitedProtocol, table, proxies)
         super().__init__(
@@ -61,7 +61,7 @@ class EndpointServer(uvicorn.Server):
                 server_header=False,
                 date_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=GRACE + 1,
+                timeout_graceful_shutdown=grace + 1,  # type: ignore[arg-type]
                 ws="none",
                 backlog=AT_ONCE,
             )
@@ -73,6 +73,7 @@ class EndpointServer(uvicorn.Server):
         self._tls = tls
         self._protocol = protocol
         self._on_started = on_started
+        self._grace = grace
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self._endpoint.start()
@@ -95,9 +96,13 @@ class EndpointServer(uvicorn.Server):
         await self._accept_last()
         timers = [
             loop.call_later(2 * FIRST_REQUEST, self._endpoint.end_streams),
-            loop.call_later(GRACE, self._endpoint.cancel),
+            loop.call_later(self._grace, self._endpoint.cancel),
         ]
+        tasks = loop.create_task(self._endpoint.finish_tasks(self._grace))
         await super().shutdown(sockets)
+        while not tasks.done() and not self.force_exit:
+            await asyncio.wait((tasks,), timeout=0.1)
+        tasks.cancel()
         for timer in timers:
             timer.cancel()
         self._table.stop()

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     from carrel.transports.server.authorizer import Authorizer
 
-__all__ = ["ASGIOptions", "EndpointOptions", "RunOptions", "SecureEndpointOptions", "ServeOptions", "TLSOptions"]
+__all__ = [
+    "GRACE",
+    "ASGIOptions",
+    "EndpointOptions",
+    "RunOptions",
+    "SecureEndpointOptions",
+    "ServeOptions",
+    "TLSOptions",
+]
+
+#: Graceful shutdown: seconds that requests in progress get to finish after SIGTERM or SIGINT.
+GRACE = 5.0
 
 
 class EndpointOptions(TypedDict, total=False):
@@ -48,6 +59,7 @@ class ServeOptions(ASGIOptions, TLSOptions, total=False):
     port: int
     path: str
     trusted_proxies: str | Iterable[str]
+    grace: float
     listeners: Sequence[socket.socket] | None
     on_started: Callable[[str], None] | None
 

@@ -15,6 +15,7 @@ from carrel.transports.server.connections import Connections, more_descriptors, 
 from carrel.transports.server.forwarded import TrustedProxies
 from carrel.transports.server.http import StreamableHTTP
 from carrel.transports.server.listening import listen
+from carrel.transports.server.options import GRACE
 from carrel.transports.server.tls import TLS, TLSFiles
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ async def serve_async(
     path: str = "/mcp",
     allowed_hosts: str | Iterable[str] = (),
     trusted_proxies: str | Iterable[str] = (),
+    grace: float = GRACE,
     listeners: Sequence[socket.socket] | None = None,
     on_started: Callable[[str], None] | None = None,
     **options: Unpack[SecureEndpointOptions],
@@ -70,7 +72,10 @@ async def serve_async(
     the client for limits. ``listeners`` are sockets that listen already, in place of new ones; they are closed at the
     end. ``certificate``, ``key`` and ``client_ca`` are files (``TLSFiles``); with ``client_ca`` and
     without ``authorization``, the principal of a caller is the subject of its certificate. For all other options see
-    ``StreamableHTTP``. SIGTERM, SIGINT and cancellation end streams gracefully; then this function returns.
+    ``StreamableHTTP``.
+
+    SIGTERM, SIGINT and cancellation end streams gracefully; then this function returns. Requests get ``grace`` seconds
+    to finish, and so do tasks if the server shares its state with others, which have their results.
 
     Raises:
         ConfigError: uvicorn is not installed, the address cannot be listened on, a proxy is not an address, or a file
@@ -105,7 +110,7 @@ async def serve_async(
         table = Connections(app.endpoint.limits, most_connections(wanted))
         app.endpoint.gauges["connections"] = table.__len__
         listeners = listen(host, port) if listeners is None else list(listeners)
-        server = EndpointServer(endpoint, listeners, table, proxies, tls=tls, on_started=started)
+        server = EndpointServer(endpoint, listeners, table, proxies, tls=tls, on_started=started, grace=grace)
         serving = asyncio.ensure_future(server.serve(list(listeners)))
         try:
             await asyncio.shield(serving)
