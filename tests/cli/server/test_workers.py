@@ -316,6 +316,7 @@ async def test_if_the_process_with_the_sessions_is_killed_sessions_end_and_new_o
         assert (await begun.post(request(9, "ping"))).status == 200
         assert await workers.end() == 0
         assert "Traceback" not in workers.errors
+        assert "exit code" not in workers.errors
 
 
 async def store_of(workers, pids):

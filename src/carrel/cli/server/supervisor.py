@@ -45,6 +45,8 @@ class RunningWorker:
         self.began = time.monotonic()
         self.ready = False
         """Whether it accepts connections."""
+        self.lost_store = False
+        """Whether the process that held its sessions has ended: then it ends too."""
         self.kill_at: float | None = None
         """When it is killed, after it was told to end."""
 
@@ -250,6 +252,8 @@ class Supervisor:
             if pid:
                 self._store[1].close()
                 self._store = None
+                for process in self._processes.values():
+                    process.lost_store = True
                 if not self._stopping:
                     log.error(
                         "the process that holds the sessions %s; all sessions and tasks are lost, and the workers are "
@@ -283,6 +287,9 @@ class Supervisor:
 
     def _restart(self, process: RunningWorker, code: int) -> None:
         place, now = process.place, time.monotonic()
+        if process.lost_store and code == 0:  # the log has the reason
+            place.due = now
+            return
         if process.ready and now - process.began > STABLE:
             place.crashes = 0
         pause = min(MAX_PAUSE, PAUSE * 2 ** (place.crashes - 1)) if place.crashes else 0.0
