@@ -263,5 +263,8 @@ async def test_replicas_in_processes_share_a_limit_in_redis(
             assert total <= BURST + time.monotonic() - begun + 10
 
             store.stop()
-            assert await admitted(http, urls[0], BURST + 50) >= BURST, "the replica counts on its own"
+            total = 0
+            async with asyncio.timeout(120):  # the replica counts on its own, once it knows that the store is away
+                while total < BURST:
+                    total += await admitted(http, urls[0], 50)
             assert await admitted(http, urls[0], 50) < 50

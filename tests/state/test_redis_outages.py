@@ -6,8 +6,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -233,53 +233,74 @@ async def test_a_redis_that_takes_longer_than_a_second_counts_as_away(
         assert await state.sessions.create(RECORD, 60)
 
 
-async def test_on_a_slow_network_commands_share_the_delay(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "PATIENCE", 30.0)
-    delay, sent, served = 0.2, list[bytes](), list[Any]()
+async def unchanged(data: bytes) -> bytes:
+    return data
 
-    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, record: bool) -> None:
+
+@asynccontextmanager
+async def forwarding(
+    server: RedisServer,
+    request: Callable[[bytes], Awaitable[bytes]] = unchanged,
+    response: Callable[[bytes], Awaitable[bytes]] = unchanged,
+) -> AsyncIterator[str]:
+    """Listen, and forward what ``request`` and ``response`` return for the data; give the URL."""
+    connections: list[asyncio.Task[Any]] = []
+
+    async def forward(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, change: Callable[[bytes], Awaitable[bytes]]
+    ) -> None:
         while data := await reader.read(1 << 20):
-            if record:
-                sent.append(data)
-            await asyncio.sleep(delay)
-            writer.write(data)
+            writer.write(await change(data))
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served.append(asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        connections.append(task)
         there = await asyncio.open_unix_connection(server.socket)
-        await asyncio.gather(forward(reader, there[1], record=True), forward(there[0], writer, record=False))
+        await asyncio.gather(forward(reader, there[1], request), forward(there[0], writer, response))
 
-    path = server.path / "slow"
+    path = server.path / "forwarding"
     async with await asyncio.start_unix_server(serve, path):
-        state = RedisState(f"unix://{path}", [KEY])
+        yield f"unix://{path}"
+        await asyncio.wait(connections, timeout=TIMEOUT)
+    path.unlink(missing_ok=True)
+
+
+async def test_on_a_slow_network_commands_share_the_delay(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", 30.0)
+    sent: list[bytes] = []
+
+    async def record(data: bytes) -> bytes:
+        sent.append(data)
+        return await late(data)
+
+    async def late(data: bytes) -> bytes:
+        await asyncio.sleep(0.2)
+        return data
+
+    async with forwarding(server, request=record, response=late) as url:
+        state = RedisState(url, [KEY])
         await state.start()
         sent.clear()
         ids = await asyncio.gather(*(state.sessions.create(RECORD, 60) for _ in range(50)))
         assert len(set(ids)) == 50
         assert len([data for data in sent if b"EVALSHA" in data]) <= 2, "in one pipeline"
         await state.stop()
-        await asyncio.wait(served, timeout=TIMEOUT)
 
 
 async def test_a_response_that_is_not_one_of_redis_is_an_outage(server: RedisServer) -> None:
-    garbage, served = [b":one\r\n", b"$two\r\n", b"*-9\r\n\0\r\n"], list[Any]()
+    garbage: list[bytes] = []
 
-    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, damage: bool) -> None:
-        while data := await reader.read(1 << 20):
-            writer.write(garbage.pop() if damage and garbage and active else data)
-        writer.close()
+    async def damage(data: bytes) -> bytes:
+        return garbage.pop() if garbage else data
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        served.append(asyncio.current_task())
-        there = await asyncio.open_unix_connection(server.socket)
-        await asyncio.gather(forward(reader, there[1], damage=False), forward(there[0], writer, damage=True))
-
-    active, path = False, server.path / "damaged"
-    async with await asyncio.start_unix_server(serve, path):
-        state = RedisState(f"unix://{path}", [KEY])
+    async with forwarding(server, response=damage) as url:
+        state = RedisState(url, [KEY])
         await state.start()
-        active = True
+        garbage += [b":one\r\n", b"$two\r\n", b"*-9\r\n\0\r\n"]
         async with asyncio.timeout(TIMEOUT):
             while garbage:
                 try:
@@ -289,7 +310,6 @@ async def test_a_response_that_is_not_one_of_redis_is_an_outage(server: RedisSer
         await until_back(state)
         assert await state.sessions.create(RECORD, 60)
         await state.stop()
-        await asyncio.wait(served, timeout=TIMEOUT)
 
 
 async def test_replicas_have_the_clock_of_redis() -> None:

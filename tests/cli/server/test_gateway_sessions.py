@@ -2,6 +2,7 @@
 
 import pytest
 
+from carrel import Server
 from carrel.cli.config.read import read_configuration
 from carrel.cli.server import gateway
 from carrel.cli.server.gateway_sessions import isolation_options
@@ -21,7 +22,9 @@ def options_of(tmp_path, text, *arguments):
     configuration = read_configuration(
         gateway.parser().parse_intermixed_args(["--config", str(file), *arguments]), targeted=False
     )
-    return isolation_options(configuration, read_http_options(configuration))
+    return isolation_options(
+        configuration, read_http_options(configuration), lambda: Server("gateway").endpoint.replica
+    )
 
 
 def test_limits_of_sessions_are_set_in_the_file(tmp_path):
