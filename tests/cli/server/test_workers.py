@@ -233,6 +233,9 @@ async def test_sighup_replaces_the_workers_with_new_code_and_loses_no_connection
             await workers.wait_for("all workers were replaced")
             assert await slow == "done", "a request in progress is finished"
             await gone(before)
+            async with asyncio.timeout(PATIENCE):
+                while "2" not in seen:
+                    await asyncio.sleep(0.01)
             over.set()
         assert set(seen) == {"1", "2"}
         assert not before & await workers.pids()
