@@ -58,7 +58,7 @@ collected: $(VENV)/.dev
 
 # Rewriting the assertions of all test modules takes half of the time, unless they are cached.
 quick: export PYTHONDONTWRITEBYTECODE =
-quick: $(VENV)/.dev ## Run the tests in memory, without processes and sockets (20 seconds on two cores)
+quick: $(VENV)/.dev ## Run the tests in memory, without processes and sockets (15 seconds on two cores)
 	$(BIN)/python -m pytest -q --dist worksteal --in-memory -m 'not slow' $(QUICK)
 
 check: $(VENV)/.dev ## Lint, types, layering
