@@ -239,7 +239,7 @@ def _decisions(
     inside = [False, False]
     there: tuple[dict[int, None], dict[int, None]] = ({}, {})
     every = [tuple(number for number, each in enumerate(tested) if each[1] == effect) for effect in (0, 1)]
-    known: dict[object, bool | KeyTest] = {}
+    known: dict[object, KeyTest] = {}
 
     def test(effect: int) -> KeyTest | None:
         """Return the test of the patterns with an effect that are possible here, or of all if they are many."""
@@ -250,8 +250,7 @@ def _decisions(
         key = (effect, numbers)
         if key not in known:
             known[key] = test_of([tested[n][2] for n in numbers], uris=uris)
-        found = known[key]
-        return None if isinstance(found, bool) else found
+        return known[key]
 
     for bound, changed in groupby(events, itemgetter(0)):
         for _, number in changed:
