@@ -19,7 +19,7 @@ async def test_answers_with_ids_of_no_request_are_ignored() -> None:
     partner = Partner(NOVEMBER)
 
     def answers(message: dict[str, Any]) -> dict[str, Any]:
-        for id in (str(message["id"]), -1, 10**30, None, [message["id"]], True, message["id"] + 0.5):
+        for id in (f"{message['id']} ", "²", "9" * 5000, -1, 10**30, None, [message["id"]], True, message["id"] + 0.5):
             partner.say({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "wrong"}]}})
         return {"content": [{"type": "text", "text": "right"}]}
 
@@ -27,6 +27,19 @@ async def test_answers_with_ids_of_no_request_are_ignored() -> None:
     async with connected(partner) as client:
         for _ in range(3):
             assert (await client.call_tool("x")).content[0].text == "right"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("written", [str, float])
+async def test_a_number_is_the_id_of_a_response_also_as_a_string_or_with_a_fraction_of_zero(
+    written: type[str] | type[float],
+) -> None:
+    partner = Partner(NOVEMBER)
+    partner.answers["tools/call"] = lambda message: (
+        partner.say({"jsonrpc": "2.0", "id": written(message["id"]), "result": {"content": []}}) and None
+    )
+    async with connected(partner) as client:
+        for _ in range(2):
+            assert (await client.call_tool("x")).content == []
 
 
 async def test_an_answer_with_only_a_wrong_id_is_a_timeout_and_the_connection_goes_on() -> None:
