@@ -316,7 +316,7 @@ def test_the_start_of_a_server_names_no_hidden_file(notes: str) -> None:
     for role, named in (("local", False), ("*", True)):
         write(SOURCE, notes, role)
         with serving("serve", "--config", "carrel.toml", cwd=str(Path.cwd())) as (_, errors):
-            errors.wait_for("a.md with curl" if named else "no file yet that everybody may read")
+            errors.wait_for("a.md with curl" if named else "Callers without a role can read no file")
             assert ("a.md" in errors.text) is named
 
 

@@ -255,7 +255,7 @@ async def say_welcome(
     """Print the startup message. Its example is a resource that callers without a role may read."""
     from carrel.catalog.access import find_view, visible_to
     from carrel.catalog.provider import Request
-    from carrel.cli.server.welcome import choose, welcome
+    from carrel.cli.server.welcome import choose, first_read, welcome
 
     example, view = None, find_view(app.gate, None)
     for provider in providers:
@@ -265,4 +265,6 @@ async def say_welcome(
         except MCPError:
             continue
         example = example or choose([each for each in found.items if request.allows("list", each.uri)])
-    print_stderr(*welcome(app.name, url, targets, example, old, tokens))
+    policy = view is not None and view.hides
+    reading = first_read(url, example, token=tokens is not None, policy=policy)
+    print_stderr(*welcome(app.name, url, targets, old, tokens), *reading, "")

@@ -17,20 +17,18 @@ from carrel.server.greeting import entry_of
 from carrel.wire.base import ClientCapabilities, Implementation, RequestMeta
 from carrel.wire.resources import ReadResourceParams, Resource
 
-__all__ = ["choose", "curl", "welcome"]
+__all__ = ["choose", "curl", "first_read", "welcome"]
 
 SMALL = 8 * 1024
 #: Maximum line length of a command, if it can be wrapped.
 LINE = 72
 
 
-def welcome(
-    name: str, url: str, targets: Targets, example: Resource | None, old: str | None, tokens: str | None
-) -> list[str]:
-    """Return the lines of the startup message.
+def welcome(name: str, url: str, targets: Targets, old: str | None, tokens: str | None) -> list[str]:
+    """Return the lines of the startup message before the example.
 
-    ``example`` is a shared resource, ``old`` the URL of the HTTP+SSE transport. ``tokens`` is the file of accepted
-    tokens or their issuer, if callers need a token.
+    ``old`` is the URL of the HTTP+SSE transport, ``tokens`` the file of accepted tokens or their issuer, if callers
+    need a token.
     """
     shared = [*targets.shared, *(f"{path} (skills)" for path in targets.skills)]
     arguments = (*targets.shared, *(f"--skills={path}" for path in targets.skills), *targets.flags)
@@ -39,7 +37,7 @@ def welcome(
     remote = f"{quote(url)} --name {quote(name)}"
     headers = None if tokens is None else {"Authorization": "Bearer TOKEN"}
     target = quote(url) if tokens is None else f"--header {quote('Authorization: Bearer TOKEN')} {quote(url)}"
-    lines = [
+    return [
         "",
         f"  carrel {__version__} is ready: {name!r}",
         "",
@@ -57,9 +55,18 @@ def welcome(
         *indent(entry_of(name, url, headers)),
         "",
     ]
-    if example is None:
-        return [*lines, "  There is no file yet that everybody may read. New files appear as resources.", ""]
-    return [*lines, f"  Read {example.name} with curl:", *indent(curl(url, example.uri, token=tokens is not None)), ""]
+
+
+def first_read(url: str, example: Resource | None, *, token: bool, policy: bool) -> list[str]:
+    """Return lines that read ``example`` with curl, or say why there is none.
+
+    ``token`` is whether callers need a token, ``policy`` whether a policy can hide files from callers without a role.
+    """
+    if example is not None:
+        return [f"  Read {example.name} with curl:", *indent(curl(url, example.uri, token=token))]
+    if policy:
+        return ["  Callers without a role can read no file now: carrel policy explain says who may read what."]
+    return ["  There is no file yet. New files appear as resources."]
 
 
 def choose(resources: Sequence[Resource]) -> Resource | None:
