@@ -80,6 +80,17 @@ async def test_the_store_of_replicas_is_shown_and_a_session_ended(
             assert "1 subscription " in people
             assert "\x1b[2J" not in people
 
+            second = await http.post(one, json=rpc("initialize", begun))
+            starts = {row["id"] for row in shown(tmp_path, "sessions")}
+            assert starts == {answer.headers["mcp-session-id"][:12] for answer in (first, second)}
+            start = second.headers["mcp-session-id"][:12]
+            assert f"{start} " in carrel("state", "sessions", cwd=tmp_path, text=True).stdout
+            assert carrel("state", "end", start[:7], cwd=tmp_path, text=True).returncode == 1
+            assert carrel("state", "end", start, cwd=tmp_path, text=True).stdout == "the session has ended\n"
+            ended = {"mcp-session-id": second.headers["mcp-session-id"]}
+            for url in (one, other):
+                assert (await http.post(url, json=rpc("ping", {}), headers=ended)).status_code == 404
+
             id = session["mcp-session-id"]
             assert carrel("state", "end", id, cwd=tmp_path, text=True).stdout == "the session has ended\n"
             for url in (one, other):

@@ -27,8 +27,8 @@ EXAMPLES = """\
 examples:
   carrel state                                  the store of ./carrel.toml: replicas, records, bytes
   carrel state --watch --state redis://localhost:6379/0
-  carrel state sessions                         who has a session, with which program
-  carrel state end SESSION                      the id is in the audit log
+  carrel state sessions                         ids of sessions, who has them, with which program
+  carrel state end SESSION                      a session by its id or the start of its id
 
 The keys are those of the servers: CARREL_STATE_KEYS, or keys in [state].
 Exit codes: 0; 1 if the store does not answer, or there is no such session; 2 after wrong use.
@@ -46,6 +46,8 @@ NAMES = {
     "bucket": "limits",
     "mailbox": "mailboxes",
 }
+#: Characters of the shortest start of the id of a session that is accepted, and of a whole id.
+SHORTEST, WHOLE = 8, 64
 #: Characters of a text of a client that are shown.
 LONGEST = 60
 
@@ -56,7 +58,7 @@ def parser() -> Parser:
     reader.add_argument(
         "action", metavar="ACTION", nargs="?", default="show", choices=tuple(ARGUMENTS), help="show, sessions or end"
     )
-    reader.add_argument("arguments", metavar="SESSION", nargs="*", help="end: the id of the session")
+    reader.add_argument("arguments", metavar="SESSION", nargs="*", help="end: the id of the session, or its start")
     reader.add_argument("--state", metavar="URL", help="URL of Redis or Valkey (default: url in [state])")
     reader.add_argument("--config", metavar="FILE", help="the file with [state] (default: ./carrel.toml)")
     reader.add_argument("--watch", action="store_true", help="show, sessions: again every 2 seconds, until Ctrl-C")
@@ -96,7 +98,11 @@ async def _run(overview: RedisOverview, options: argparse.Namespace) -> int:
 
 
 async def _end(overview: RedisOverview, session: str) -> int:
-    if not await overview.end_session(session):
+    matching = await overview.ids(session) if SHORTEST <= len(session) < WHOLE else []
+    if len(matching) > 1:
+        print_stderr(f"carrel: {overview.shown} has {len(matching)} sessions that begin with {session}")
+        return 1
+    if not await overview.end_session(*matching or [session]):
         print_stderr(f"carrel: {overview.shown} has no session {printable(session, LONGEST)}")
         return 1
     write_text("the session has ended\n")
@@ -125,6 +131,7 @@ def describe_sessions(found: Iterable[SessionSummary]) -> str:
     """Return sessions for people."""
     rows = [
         [
+            one.id or "",
             printable(one.owner or "anonymous", LONGEST),
             printable(one.client, LONGEST),
             one.revision,

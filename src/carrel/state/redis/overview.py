@@ -22,6 +22,8 @@ __all__ = ["KINDS", "RedisOverview", "SessionSummary", "StoreSummary"]
 KINDS = ("session", "stream", "task", "exchange", "record", "bucket", "mailbox")
 #: Keys that Redis looks at for one command, and commands of one pipeline.
 BATCH = 1000
+#: Characters of the id of a session that are shown: random ones, but not enough to use the session.
+SHOWN = 12
 
 _read_session = msgspec.msgpack.Decoder(SessionRecord).decode
 
@@ -43,8 +45,12 @@ class StoreSummary(msgspec.Struct, frozen=True):
 
 
 class SessionSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Session: who opened it, with which program, its subscriptions, and how many seconds it is kept from now on."""
+    """Session: who opened it, with which program, its subscriptions, and how many seconds it is kept from now on.
 
+    ``id`` is the start of its id; None for a session of an earlier version, whose id is not in the store.
+    """
+
+    id: str | None
     owner: str | None
     client: str
     revision: str
@@ -109,15 +115,45 @@ class RedisOverview:
         submit = self._client.submit
         names = [name async for name in self._names("session:*")]
         for part in batches(names):
-            replies = [(submit("HGET", name, "record"), submit("HKEYS", name), submit("PTTL", name)) for name in part]
+            replies = [
+                (submit("HMGET", name, "record", "id"), submit("HKEYS", name), submit("PTTL", name)) for name in part
+            ]
             for name, reply in zip(part, replies, strict=True):
-                sealed, fields, left = await asyncio.gather(*reply)
-                plain = None if sealed is None else self._sealer.try_open(sealed, name.encode())
+                (sealed, sealed_id), fields, left = await asyncio.gather(*reply)
+                plain = self._opened(name, sealed)
                 if plain is not None:
                     record = _read_session(plain)
+                    id = self._opened(name, sealed_id)
                     client = "" if record.info is None else f"{record.info.name} {record.info.version}"
                     uris = sum(field.startswith(b"uri:") for field in fields)
-                    found.append(SessionSummary(record.owner, client, record.revision, uris, max(left, 0) / 1000))
+                    found.append(
+                        SessionSummary(
+                            None if id is None else id.decode()[:SHOWN],
+                            record.owner,
+                            client,
+                            record.revision,
+                            uris,
+                            max(left, 0) / 1000,
+                        )
+                    )
+        return found
+
+    def _opened(self, name: str, sealed: bytes | None) -> bytes | None:
+        """Return a decrypted field of a key; None if it is missing, or no key decrypts it."""
+        return None if sealed is None else self._sealer.try_open(sealed, name.encode())
+
+    async def ids(self, start: str) -> list[str]:
+        """Return the ids of the sessions whose ids begin so.
+
+        Raises:
+            StoreUnavailable: Redis cannot be reached, or the user lacks a right.
+        """
+        names = [name async for name in self._names("session:*")]
+        found = []
+        for part in batches(names):
+            replies = [self._client.submit("HGET", name, "id") for name in part]
+            opened = map(self._opened, part, await asyncio.gather(*replies))
+            found += [id.decode() for id in opened if id is not None and id.startswith(start.encode())]
         return found
 
     async def end_session(self, id: str) -> bool:

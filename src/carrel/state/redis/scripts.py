@@ -136,8 +136,8 @@ return expires and tonumber(expires) > time[1] * 1000000 + time[2] and 1 or 0
 
 # Sessions. KEYS: the hash of a session.
 
-#: ARGV: lifetime in milliseconds, field, value.
-CREATE = Script("redis.call('HSET', KEYS[1], ARGV[2], ARGV[3]) redis.call('PEXPIRE', KEYS[1], ARGV[1])")
+#: ARGV: lifetime in milliseconds, and fields, each followed by its value.
+CREATE = Script("redis.call('HSET', KEYS[1], unpack(ARGV, 2)) redis.call('PEXPIRE', KEYS[1], ARGV[1])")
 
 #: ARGV: field, value.
 SET_IF_EXISTS = Script(

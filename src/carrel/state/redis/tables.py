@@ -85,7 +85,8 @@ class RedisSessions:
         id = base64.b32hexencode(sealed).decode().rstrip("=").lower()
         key = self._keys.session(id)
         sealed = self._sealer.seal(_write(record), key.encode())
-        await self._client.run(scripts.CREATE, [key], milliseconds(ttl), "record", sealed)
+        fields = "record", sealed, "id", self._sealer.seal(id.encode(), key.encode())  # the id is for ``carrel state``
+        await self._client.run(scripts.CREATE, [key], milliseconds(ttl), *fields)
         self._remember(id, sealed, record)
         return id
 
