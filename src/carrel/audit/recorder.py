@@ -29,6 +29,8 @@ Explain = Callable[[Call, str, str], "tuple[bool, str]"]
 """Returns whether the caller of a call may use a verb on a target, and the rule that decides, in words."""
 
 FULL = "The audit log cannot be written: try again later"
+#: Statuses of HTTP that refuse a caller: no or a wrong token, a wrong Host or Origin, too many requests.
+DENIED = (401, 403, 421, 429)
 #: Characters of a target, a name or a message that are recorded.
 MOST = 2000
 #: Targets of one request that are recorded.
@@ -188,7 +190,7 @@ class AuditRecorder:
             event="refused",
             address=request.address or None,
             method=f"{request.method[:20]} {request.path[:MOST]}",
-            decision="denied",
+            decision="denied" if request.status in DENIED else "allowed",
             outcome="error",
             code=request.status,
             message=request.message[:MOST],

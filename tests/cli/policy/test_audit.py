@@ -195,12 +195,15 @@ async def test_over_http_lines_name_the_caller_and_refused_requests(folder: Path
                 given = {} if header is None else {"authorization": header}
                 assert (await http.post(url, headers=given, json={})).status_code == status
             assert (await http.get(url, headers={"host": "evil.example"})).status_code == 403
+            assert (await http.get(f"{url}/absent")).status_code == 404
     lines = records(folder)
     read = next(line for line in lines if line["method"] == "resources/read")
     assert (read["principal"], read["roles"], read["address"]) == ("ann", ["ann"], "127.0.0.1")
     assert (read["target"], read["trace"]) == (uri, trace)
-    refused = [(line["code"], line["method"], line["address"]) for line in lines if line.get("event") == "refused"]
-    assert refused == [(401, "POST /mcp", "127.0.0.1")] * 2 + [(403, "GET /mcp", "127.0.0.1")]
+    refused = [(line["code"], line["method"], line.get("decision")) for line in lines if line.get("event") == "refused"]
+    assert refused[:-1] == [(401, "POST /mcp", "denied")] * 2 + [(403, "GET /mcp", "denied")]
+    assert refused[-1] == (404, "GET /mcp/absent", None)
+    assert {line["address"] for line in lines} == {"127.0.0.1"}
     assert token not in (folder / "audit.jsonl").read_text()
     assert "forged-token" not in (folder / "audit.jsonl").read_text()
 
