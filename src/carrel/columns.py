@@ -39,7 +39,7 @@ def truncate(text: str, width: int) -> str:
 def aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     """Return the lines of a table, of at most ``width`` columns; without it, each row is one line of any length.
 
-    If the rows do not fit, the widest column but the last becomes narrower, a longer cell of it gets a line of its own
+    If the rows do not fit, the widest column but the last becomes narrower, a longer cell of it gets a separate line
     (so that a URI can be copied), and the last column is truncated.
     """
     if not rows:
@@ -65,7 +65,7 @@ def _lines_of(row: Sequence[str], sizes: Sequence[int], width: int | None) -> li
             lines.append(line.rstrip())
             line = ""
         end += 2
-    if width is not None and lines and not line:  # below a cell that has a line of its own, there is room before it
+    if width is not None and lines and not line:  # below a cell with a separate line, there is room before it
         end = min(end, max(4, width - width_of(row[-1])))
     line += " " * (end - width_of(line)) + row[-1]
     return [*lines, (line if width is None else truncate(line, width)).rstrip()] if line.strip() or not lines else lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__ = ["MODULES", "explain_missing", "find_missing"]
+__all__ = ["MODULES", "PACKAGES", "explain_missing", "find_missing"]
 
 #: Modules of each extra. A module that several extras install is under the one that is most likely meant.
 MODULES = {
@@ -39,7 +39,7 @@ MODULES = {
     "studio": ("starlette",),
     "web": ("feedparser", "lxml", "protego", "trafilatura"),
 }
-#: Packages whose name is not that of their module.
+#: Packages that have another name than their module.
 PACKAGES = {
     "PIL": "pillow",
     "backports.zstd": "backports.zstd",

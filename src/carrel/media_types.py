@@ -239,7 +239,7 @@ BY_NAME = {
     "version": TEXT,
 }
 
-# Names of types that were in use before they got the ones of today.
+# Earlier names of types.
 TODAY = {
     "application/x-gzip": "application/gzip",
     "application/x-sqlite3": "application/vnd.sqlite3",
@@ -307,6 +307,6 @@ def type_of_bytes(head: bytes, name: str) -> str:
         # A signature of two bytes, or further on, turns up by chance.
         if match.mime_type and len(match.byte_match) > 2 and head.startswith(match.byte_match):
             if match.byte_match == b"PK\x03\x04":
-                return BY_SUFFIX["zip"]  # what is inside of the archive shows further on, if at all
+                return BY_SUFFIX["zip"]  # the bytes further on tell which archive it is, if any do
             return TODAY.get(match.mime_type) or str(match.mime_type)
     return BINARY

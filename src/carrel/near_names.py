@@ -16,7 +16,7 @@ MAX_COMPARED = 5000
 
 
 def nearest_first(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names; those that are spelled much like ``name`` come first, the others in their order."""
+    """Return the known names: first the names spelled much like ``name``, then the others in their order."""
     from difflib import get_close_matches  # imported only after a mistake
 
     names = list(known)

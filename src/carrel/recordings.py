@@ -81,5 +81,5 @@ def is_recording(file: Path) -> bool:
         with file.open("rb") as opened:
             head = opened.read(HEAD)
             return MARK.search(head) is not None and b'"message"' in head
-    except OSError:  # whoever reads the file reports why
+    except OSError:  # the reader of the file reports why
         return False

@@ -1,4 +1,4 @@
-"""Search by name: choices and resources that contain a text, those that begin with it first."""
+"""Search by name: choices and resources that contain a text. Matches at the beginning come first."""
 
 from __future__ import annotations
 

@@ -460,7 +460,7 @@ def arguments_of(row: RequestType, params: Any) -> list[Any]:
 
 
 def result_of(row: RequestType, found: Any) -> Any:
-    """Return the result of a request from what the provider's method has returned."""
+    """Return the result of a request from the return value of the provider's method."""
     if not row.result_field:
         return found
     if not isinstance(found, Page):

@@ -42,7 +42,7 @@ def resolve(target: str, *, variables: bool = True) -> ServerTarget:
     Without ``variables``, the variables in the configuration of a named server are not replaced.
 
     Raises:
-        ConfigError: the target has none of these forms.
+        ConfigError: the target does not have one of these forms.
     """
     if not target.strip():
         raise ConfigError("TARGET is empty: name a URL, a file, a folder or a server")

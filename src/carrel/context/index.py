@@ -117,7 +117,7 @@ class ContextIndex(SearchIndex):
         estimated. Only resources that the caller of ``request`` may read are packed.
 
         ``model`` sends a prompt to a language model and returns its answer. The model then gives more search words for
-        the question, and ranks what the search has found; it reads and writes at most ``model_tokens``, by estimate.
+        the question, and ranks the results of the search; it reads and writes at most ``model_tokens``, by estimate.
 
         Raises:
             ConfigError: the server is not running.

@@ -28,7 +28,7 @@ Format: TypeAlias = Literal["markdown", "xml", "json"]
 
 #: Reason to leave out the nearest resources if nothing is relevant.
 NEAREST = "the nearest, but not relevant"
-#: Reasons for what is given as ``without`` or ``pin`` and has no effect. A hint may follow.
+#: Reasons for values of ``without`` and ``pin`` that have no effect. A hint may follow.
 UNMATCHED, UNREADABLE = "excluded, but no resource matches it", "pinned, but cannot be read"
 
 

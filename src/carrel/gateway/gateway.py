@@ -122,7 +122,7 @@ class Gateway:
         options.setdefault("credentials", providers.shared_credentials)
         self._only = tuple(only)
         self._offered = set[str]()
-        """Names of all servers in the configurations, also of those that are not used."""
+        """Names of all servers in the configurations, also of unused servers."""
         self._revisions = dict(revisions)
         self._files = [Path(file) for file in files]
         self._lazy = options.get("lazy", False)

@@ -1,4 +1,4 @@
-"""Gate of a gateway that is asked about names and URIs as they are listed, in whatever spelling a client uses them."""
+"""Gate of a gateway: it decides about names and URIs as they are listed, however a client spells them."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class RemoteTools:
                 except PeerError as error:
                     missing = relay.missing if isinstance(relay, Relay) else None
                     if missing is None and error.code == MissingCapability.code:
-                        answer = None  # it has not run: send it again as a task, if that is what is missing
+                        answer = None  # it has not run: send it again as a task, if tasks are missing
                     else:
                         raise missing or error  # noqa: B904 - the server's error says less
                 if answer is not None:

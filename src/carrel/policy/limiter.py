@@ -31,7 +31,7 @@ __all__ = ["Admission", "LimitRule", "Limiter", "Rate"]
 
 log = Log("carrel.policy")
 
-#: Seconds after which a client may try again if its calls at a time are limited: nobody knows when one ends.
+#: Seconds after which a client may try again if its calls at a time are limited: the end of a call is unknown.
 BUSY = 1.0
 #: Seconds between two log messages about the requests that a rule has refused.
 QUIET = 60.0
@@ -151,7 +151,7 @@ class Limiter:
     def _applying(self, call: Call) -> Iterator[tuple[LimitRule, str]]:
         """Yield the rules that apply to a request, each with the name of its bucket.
 
-        Rules for all callers together come last: what a caller's own limits refuse takes nothing from the others.
+        Rules for all callers together come last: a request that the caller's limits refuse takes nothing from others.
         """
         roles: frozenset[str] | None = None
         for each in self._rules:

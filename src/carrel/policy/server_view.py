@@ -41,8 +41,8 @@ class ServerView(View):
     """View that decides about a target by the rules for its server.
 
     A rule that denies holds for every spelling of a target: another server that offers a tool of the same name changes
-    how it is listed, and must not change what is denied. ``views`` are the views by server. ``elsewhere`` is the view
-    for targets of other servers, ``unknown`` for targets whose server is not known.
+    how it is listed, and must not change which targets are denied. ``views`` are the views by server. ``elsewhere`` is
+    the view for targets of other servers, ``unknown`` for targets whose server is not known.
     """
 
     __slots__ = ("_all", "_elsewhere", "_policy", "_unknown", "_views", "everybody", "hides", "key")

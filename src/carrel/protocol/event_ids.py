@@ -40,7 +40,7 @@ class EventId(msgspec.Struct, frozen=True, gc=False):
 
 
 def name_stream(slot: int, number: int, *, standing: bool = False) -> str:
-    """Return the name of stream ``number`` of a replica; ``standing`` streams are those of GET requests."""
+    """Return the name of stream ``number`` of a replica; ``standing`` streams belong to GET requests."""
     return f"{slot}.{STANDING if standing else ''}{number:x}"
 
 

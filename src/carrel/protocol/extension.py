@@ -1,4 +1,4 @@
-"""Protocol extension: methods and notifications beyond those of a revision, as data.
+"""Protocol extension: methods and notifications in addition to a revision, as data.
 
 ``carrel.protocol.extensions`` has the extensions that Carrel implements, loaded only when they are used.
 

@@ -60,7 +60,7 @@ ListName: TypeAlias = Literal["tools_list_changed", "prompts_list_changed", "res
 ListCapability: TypeAlias = Literal["resources", "tools", "prompts"]
 #: Parameters that hold a resource URI, and that the rule for resources applies to unless the row names another one.
 URI_FIELDS = ("uri", "ref")
-#: Parameters that are no arguments of the methods of providers: those of every request, of lists, of tasks, and of
+#: Parameters that are no arguments of the methods of providers: parameters of every request, of lists, of tasks, and of
 #: requests that a client repeats with the responses to server requests.
 COMMON_FIELDS = frozenset(("meta", "cursor", "task", "input_responses", "request_state"))
 #: Field of an item that has its name or URI.

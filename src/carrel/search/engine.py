@@ -108,7 +108,7 @@ class Engine:
         self._stemmers = {language: self._analyzer(language).analyze for language in LANGUAGES}
         split = self._analyzer(None).analyze
         self._texts = {language: Stems(split, partial(self._stem, language)) for language in LANGUAGES}
-        self._stems = lru_cache(STEMS)(self._stems_of)  # a query needs those of a word for each field
+        self._stems = lru_cache(STEMS)(self._stems_of)  # a query needs the stems of a word for each field
         self._schema_now = self._index.schema
         if write:
             self._writer = _safely(lambda: self._index.writer(heap_size=HEAP, num_threads=1))

@@ -228,7 +228,7 @@ class Runtime:
         outer._mounted.append(self)
 
     def unprotected(self) -> Iterator[str]:
-        """Yield the names of servers, this one and those in its catalog, whose own authorization does not hold."""
+        """Yield the names of servers, this one and the ones in its catalog, whose own authorization does not hold."""
         if self.has_own_authorization():
             yield self.description.info.name
         for each in self._mounted:

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from carrel.errors import ConfigError
+from carrel.extras import PACKAGES
 
 __all__ = ["needed"]
-
-#: Packages whose name is not that of their module.
-PACKAGES = {"PIL": "pillow", "re2": "google-re2", "yaml": "pyyaml"}
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class RunningWatches:
     async def join(self, *producers: Batches) -> AsyncGenerator[Collection[Change], None]:
         """Yield the batches of producers, one empty batch for all of them, until one ends or ``stop`` is called.
 
-        A producer goes on when its batch has been taken. The errors of producers are raised.
+        A producer continues when its batch has been taken. The errors of producers are raised.
         """
         queue: asyncio.Queue[Collection[Change]] = asyncio.Queue(1)
 

@@ -1,4 +1,4 @@
-"""Skills: what a server lists about a skill, its instructions, and how its files compare with the list."""
+"""Skills: the entry of a skill in a list, its instructions, and how its files compare with the entry."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Studio:
         store: where conversations are saved; None for the user's own, which ``carrel chat`` has.
         approvals: the tools that are approved for always; None for the user's own file.
         targets: the servers as the user named them, to be saved with a conversation.
-        session: messages of a session file, to be shown in place of those of the servers.
+        session: messages of a session file, to be shown in place of the servers' messages.
         start_timeout: seconds that connecting to a server may take.
         credentials: returns the credentials of a server with a URL.
         options: options of the clients.

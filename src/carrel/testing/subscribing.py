@@ -1,4 +1,4 @@
-"""Contract of subscriptions: each one that a server accepts is notified of a change, whatever kind of URI it has."""
+"""Contract of subscriptions: each one that a server accepts is notified of a change, for URIs of every kind."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """URI templates (RFC 6570, all four levels): parsing, expansion, and matching, which the RFC does not define.
 
 docs/uri-templates.md documents the matches of each expression, and the preferred reading if several exist. In short:
-`UriTemplate.match` reads back whatever `UriTemplate.expand` writes; characters that expansion would have escaped are
-accepted too; and a value ends at the first place where the rest can still match.
+`UriTemplate.match` reads back every URI that `UriTemplate.expand` writes; characters that expansion would have escaped
+are accepted too; and a value ends at the first place where the rest can still match.
 
 A template that is only listed needs no matching: `carrel.uri.matching` is imported at the first match.
 """

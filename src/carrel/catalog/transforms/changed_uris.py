@@ -20,7 +20,7 @@ _decode = msgspec.json.Decoder().decode
 def change_uris(result: bytes, change: Callable[[str], str]) -> bytes:
     """Return the encoded result of a read, a tool call or a prompt with other URIs.
 
-    ``change`` returns the new URI. URIs are those of contents, of embedded resources and of resource links. If a member
+    ``change`` returns the new URI. The URIs are in contents, embedded resources and links. If a member
     may be repeated, the last one counts, and only that is returned.
 
     Raises:

@@ -354,7 +354,7 @@ class Transform(ForwardingProvider):
         return own is None or await resolved(self.provider.accepts(own, self._inner(request)))
 
     def is_guarded(self, uri: str) -> bool:
-        """Return whether ``shows`` is asked at each change for subscribers who do not see everything."""
+        """Return whether ``shows`` is called at each change for subscribers who do not see everything."""
         own = self.uri_in(uri)
         return own is not None and self.provider.is_guarded(own)
 

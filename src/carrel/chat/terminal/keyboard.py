@@ -100,7 +100,7 @@ class PromptKeyboard:
 
 
 def key_bindings() -> KeyBindings:
-    """Return the keys of the input besides those of Emacs: Enter sends, Alt-Enter and Ctrl-J begin a line."""
+    """Return the key bindings beside the Emacs bindings: Enter sends, Alt-Enter and Ctrl-J begin a line."""
     keys = KeyBindings()
 
     @keys.add("enter", filter=has_completions & completion_is_selected)
@@ -266,6 +266,6 @@ def _no_echo(descriptor: int, *, enter: bool = False) -> Iterator[None]:
 
 
 def _forget_typed() -> None:
-    """Discard what was typed and not read yet: it is not an answer to a question that was not asked yet."""
+    """Discard typed text that was not read yet: it cannot be an answer to the question that follows."""
     with contextlib.suppress(OSError, ValueError):
         discard_typed(sys.stdin.fileno())

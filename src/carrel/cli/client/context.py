@@ -184,7 +184,7 @@ async def connected(
 
 
 async def follow(pack: ContextPack, options: argparse.Namespace) -> None:
-    """Print the pack again whenever it changes, and what has changed on standard error."""
+    """Print the pack again whenever it changes, and its changes on standard error."""
     if not options.quiet:
         print_stderr("waiting for changes; Ctrl-C ends")
     async for changes in pack.watch():

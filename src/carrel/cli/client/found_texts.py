@@ -60,7 +60,7 @@ def lines_of(hits: Sequence[SearchHit], words: str) -> list[str]:
 
 
 def grouped(hits: Sequence[SearchHit]) -> list[list[SearchHit]]:
-    """Return hits in groups with equal text, such as a file and its copy in git. The order is that of the best hits."""
+    """Return hits in groups with equal text, such as a file and its copy in git, in the order of their best hits."""
     groups: dict[object, list[SearchHit]] = {}
     for hit in hits:
         name = (hit.resource.title or hit.resource.name).rpartition("/")[2]

@@ -122,7 +122,7 @@ class Supervisor:
         if self._store is not None:
             pid, control = self._store
             control.close()
-            os.kill(pid, signal.SIGKILL)  # what it holds is for the workers, and it may be stopped
+            os.kill(pid, signal.SIGKILL)  # its state is for the workers alone, and it may be stopped
             os.waitpid(pid, 0)
         signal.set_wakeup_fd(-1)
         return self._code

@@ -14,7 +14,7 @@ from carrel.errors import ConfigError
 if TYPE_CHECKING:
     from carrel.transports.server.application import HasEndpoint
 else:
-    HasEndpoint = Any  # loaded by nobody who only reads configurations
+    HasEndpoint = Any  # programs that only read configurations do not load it
 
 __all__ = ["ConfigFile", "ConfigOrigin", "ConfigProblem", "Input", "Isolation", "ServerConfig", "TransportName"]
 

@@ -1,6 +1,6 @@
 """Replace the references in a server's configuration when the host connects to the server.
 
-The syntax is that of ``carrel.references``; in addition, ``${input:ID}`` is a value that the user enters once.
+The syntax is the same as in ``carrel.references``; in addition, ``${input:ID}`` is a value that the user enters once.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def read_yaml(text: str) -> Any:
         for event in yaml.parse(text, Loader=loader):
             builder.take(type(event).__name__, event)
     except (yaml.YAMLError, UnicodeError) as error:
-        if "nesting depth" in str(error):  # the parser has a limit of its own since PyYAML 6.0.4
+        if "nesting depth" in str(error):  # the parser itself has a limit since PyYAML 6.0.4
             reject(TOO_DEEP)
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f", line {mark.line + 2}"  # +1 for the opening ---

@@ -71,7 +71,7 @@ async def _run(step: Next, call: Call) -> Result | bytes:
 
 
 class Encoded(msgspec.Struct):
-    """Encoded result of a handler, decoded for middleware; ``before`` is the encoding of what was decoded."""
+    """Encoded result of a handler, decoded for middleware; ``before`` is the encoding before that."""
 
     value: Result
     data: bytes

@@ -139,7 +139,7 @@ def windows_of(uri: str, *queries: str) -> str:
 
 
 def window_templates(literal: str, title: str, of: str) -> list[ResourceTemplate]:
-    """Return the templates of windows; ``literal`` is the template of the whole, ``of`` says what it is."""
+    """Return the templates of windows; ``literal`` is the template of the whole, ``of`` names its kind."""
     mark = "&" if "?" in literal else "?"
     rows = (
         ("lines", f"lines of {of}", "Lines first-last, for example 100-200 or 100-"),

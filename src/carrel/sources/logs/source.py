@@ -104,7 +104,7 @@ class LogsSource(ReaderSource[LogsReader]):
     async def _changes(
         self, name: str, location: LogLocation, interest: Interest
     ) -> AsyncGenerator[Collection[Change], None]:
-        """Yield the changes of a location. If it cannot be followed, there are none."""
+        """Yield the changes of a location; nothing if it cannot be followed."""
 
         async def look(location: LogLocation) -> Collection[str]:
             return await self._workers.run("", location.logs)

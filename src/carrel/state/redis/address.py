@@ -47,7 +47,7 @@ async def disconnect(connection: Any) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """Describe an error of redis-py, without a password. Other errors are those of reading a response."""
+    """Describe an error of redis-py, without a password. Other errors are about reading a response."""
     from redis.exceptions import RedisError
 
     if isinstance(error, TimeoutError):

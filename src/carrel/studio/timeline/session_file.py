@@ -97,7 +97,7 @@ class SessionReader:
         return entry
 
     def _revision(self, message: Any, sent: bool) -> str | None:
-        """Return the revision of a message: the one that it names, or else the one of the message before it."""
+        """Return the revision that a message names, or else the revision of the message before it."""
         before = self._connection.revision
         if not isinstance(message, dict):
             return before

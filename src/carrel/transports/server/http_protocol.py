@@ -1,6 +1,6 @@
 """HTTP/1.1 protocol of ``run("http")``: uvicorn's httptools protocol with limits on sizes, counts and times.
 
-The parser (llhttp) is strict about syntax. ``http_head`` rejects what it accepts but RFC 9112 forbids. A rejected
+The parser (llhttp) is strict about syntax. ``http_head`` rejects heads that it accepts but RFC 9112 forbids. A rejected
 request is answered with an error that names the limit, and its connection is closed; pipelined requests before it are
 still answered.
 
@@ -43,7 +43,7 @@ DISCARD = 3
 #: Seconds in which the first request of a connection may arrive, although the server is shutting down.
 FIRST_REQUEST = 1.0
 
-#: Lingering close: seconds that a client gets to read the last response. What it sends meanwhile is discarded.
+#: Lingering close: seconds that a client gets to read the last response. Bytes that it sends meanwhile are discarded.
 LINGER = 5.0
 #: Bytes that are discarded of a rejected request. A client that sends more may lose the response.
 MAX_DISCARDED = 64 * 1024 * 1024

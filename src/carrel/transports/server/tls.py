@@ -68,7 +68,7 @@ class TLSFiles(msgspec.Struct, frozen=True):
         """Return a new context with the files: TLS 1.2 and newer.
 
         Raises:
-            ConfigError: a file is missing, or is not what it should be.
+            ConfigError: a file is missing, or has wrong contents.
         """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -120,7 +120,7 @@ class TLS:
     """TLS of a server. New connections use the certificates in the files as they are now; open connections continue.
 
     Raises:
-        ConfigError: a file is missing, or is not what it should be.
+        ConfigError: a file is missing, or has wrong contents.
     """
 
     def __init__(self, files: TLSFiles) -> None:
