@@ -1,8 +1,11 @@
 """Pages of search results."""
 
+from itertools import accumulate
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carrel.search.hits import least_tokens
 from carrel.search.results import PassageResults, SearchPassage, passages_as_markdown
 from carrel.vendors.token_estimate import estimate_tokens
 from carrel.wire.resources import Resource
@@ -64,3 +67,16 @@ def test_a_page_is_never_over_its_budget_unless_one_line_is(texts: list[str], bu
     passages = [passage(text, f"{number}.md") for number, text in enumerate(texts)]
     least = estimate_tokens(page(*passages[:1], budget=1))
     assert estimate_tokens(page(*passages, budget=budget)) <= max(budget, least)
+
+
+#: Texts of marks that a page writes otherwise, of blanks and ends of lines that it leaves out, and of words.
+MARKED = st.lists(st.sampled_from(["<", "((", "\n", " ", "\u3000", "\t", "\r", "tea", "12", "茶", "."]), max_size=40)
+
+
+@given(st.lists(MARKED.map("".join), min_size=1, max_size=8), st.integers(1, 120), st.booleans())
+def test_texts_that_fill_a_page_leave_no_room_for_others(parts: list[str], budget: int, complete: bool) -> None:
+    texts = [text or "tea" for text in parts]
+    passages = [passage(text, f"{number}.md") for number, text in enumerate(texts)]
+    enough = next((first for first in accumulate([text] for text in texts) if least_tokens(first) > budget), texts)
+    whole = page(*passages, budget=budget, complete=complete)
+    assert page(*passages[: len(enough)], budget=budget, complete=complete) == whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ from carrel.search.results import SearchHit, SearchPassage
 from carrel.search.snippets import snippet_of
 from carrel.search.terms import words_of
 from carrel.sources.documents.query import text_uri
+from carrel.vendors.token_estimate import estimate_tokens
 from carrel.wire.resources import Resource, TextResourceContents, decoded
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
     from carrel.search.store import IndexStore
     from carrel.search.terms import Word
 
-__all__ = ["Hits", "ReadableText"]
+__all__ = ["Hits", "ReadableText", "Wanted", "least_tokens"]
 
 log = Log("carrel.search")
 
 #: Seconds that reading a snippet may take; a hit is then without one.
 PATIENCE = 2.0
+#: Tokens of a passage, for the number of passages that are read together to fill a budget.
+PASSAGE_TOKENS = 300
 #: Lines between the first and the last passage of a resource that are read together.
 MAX_SPAN = 5000
 #: Bonus of a passage that has all identifiers of a query exactly, as a share of the best score.
@@ -54,6 +57,14 @@ class Reading(Protocol):
 
     async def in_thread(self, request: Request, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a thread."""
+
+
+class Wanted(NamedTuple):
+    """Number of hits, and of passages at most: no more than fill a page of ``tokens`` are needed."""
+
+    hits: int
+    passages: int
+    tokens: int
 
 
 class UnreadableResource(Exception):
@@ -109,20 +120,42 @@ class Hits:
         return sorted(made, key=lambda each: -each.score)
 
     async def both(
-        self, store: IndexStore, ranked: Sequence[Ranked], query: str, hits: int, passages: int, request: Request
+        self, store: IndexStore, ranked: Sequence[Ranked], query: str, wanted: Wanted, request: Request
     ) -> tuple[list[SearchHit], list[SearchPassage]]:
         """Return the first hits and the first passages, read and reranked once: the hits are of the passages first."""
-        found = await self._first(store, ranked, query, max(hits, passages), request)
+        if not ranked:
+            return [], []
+        found = await self._filling(store, ranked, query, wanted, request)
         best: dict[int, tuple[Ranked, str]] = {}
         for each, text in found:
             best.setdefault(each.entry.number, (each, text))
-        if len(best) < hits:
+        if len(best) < wanted.hits:
             others = [each for each in best_of_each(ranked) if each.entry.number not in best]
-            for each, text in await self._readable(store, others, hits - len(best), request):
+            for each, text in await self._readable(store, others, wanted.hits - len(best), request):
                 best[each.entry.number] = each, text
-        first = list(best.values())[:hits]
+        first = list(best.values())[: wanted.hits]
         made: list[SearchHit] = await self._index.in_thread(request, self._made, store, first, words_of(query))
-        return made, [self._passage(each, text) for each, text in found[:passages]]
+        return made, [self._passage(each, text) for each, text in found[: wanted.passages]]
+
+    async def _filling(
+        self, store: IndexStore, ranked: Sequence[Ranked], query: str, wanted: Wanted, request: Request
+    ) -> list[tuple[Ranked, str]]:
+        """Return the first passages that the caller can read, with their texts, until they fill the page.
+
+        The first read has also the first resources, as many as there are hits.
+        """
+        most = max(wanted.hits, wanted.passages)
+        if self._reranker is not None:
+            return await self._first(store, ranked, query, most, request)
+        found: list[tuple[Ranked, str]] = []
+        at, size, room = 0, _places_of(ranked, wanted.hits), wanted.tokens
+        while room >= 0 and at < len(ranked) and len(found) < most:
+            part = ranked[at : at + min(max(size, room // PASSAGE_TOKENS + 1), most - len(found))]
+            at, size = at + len(part), 0
+            read = await self._readable(store, part, len(part), request)
+            room -= least_tokens(text for _, text in read)
+            found += read
+        return found
 
     async def _first(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request
@@ -306,6 +339,24 @@ class Hits:
         result: Any = await resolved(reader.read_resource(uri, request))
         contents = decoded(result).contents
         return "\n".join(each.text for each in contents if isinstance(each, TextResourceContents))
+
+
+def least_tokens(texts: Iterable[str]) -> int:
+    """Return how many tokens, by estimate, passages with these texts take at least on a page.
+
+    The page has more tokens than the text of a passage, which it shows without the line feeds around it.
+    """
+    return sum(estimate_tokens(text.strip("\n")) for text in texts)
+
+
+def _places_of(ranked: Sequence[Ranked], resources: int) -> int:
+    """Return how many of the first passages belong to so many resources."""
+    seen: set[int] = set()
+    for at, each in enumerate(ranked):
+        seen.add(each.entry.number)
+        if len(seen) >= resources:
+            return at + 1
+    return len(ranked)
 
 
 def _place(each: Ranked) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from carrel.search.background import BackgroundIndex
 from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
 from carrel.search.engine import Damaged
 from carrel.search.find import Filters, FoundPassages, SearchQuery, find, named
-from carrel.search.hits import Hits, ReadableText
+from carrel.search.hits import Hits, ReadableText, Wanted
 from carrel.search.identifiers import identifiers_of
 from carrel.search.indexer import Progress
 from carrel.search.options import SearchOptions
@@ -125,11 +125,12 @@ class SearchIndex(BackgroundIndex):
         return PassageResults(query=query, passages=found, complete=complete, nearest=nearest, absent=absent)
 
     async def hits_and_passages(
-        self, query: str, *, limit: int, passages: int, request: Request, **filters: str | None
+        self, query: str, *, wanted: Wanted, request: Request, **filters: str | None
     ) -> tuple[SearchResults, PassageResults]:
         """Return the results of ``search`` and ``passages``, which are searched, read and reranked once.
 
-        ``filters`` are the source, the MIME type and the path of ``search``, all of them.
+        There may be fewer passages if these fill the page. ``filters`` are the source, the MIME type and the path of
+        ``search``, all of them.
 
         Raises:
             ConfigError: the server is not running.
@@ -139,9 +140,9 @@ class SearchIndex(BackgroundIndex):
         async def read(
             store: IndexStore, ranked: Sequence[Ranked], query: str, most: int, request: Request
         ) -> tuple[list[SearchHit], list[SearchPassage]]:
-            return await self._hits.both(store, ranked, query, limit, passages, request)
+            return await self._hits.both(store, ranked, query, wanted, request)
 
-        most = max(limit, passages)
+        most = max(wanted.hits, wanted.passages)
         answer = await self._answer(query, most, Filters(self, request=request, **filters), request, read)
         (hits, texts), (near_hits, near_texts), absent = answer or (([], []), ([], []), [])
         complete = answer is not None and self.complete

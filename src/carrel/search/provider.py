@@ -12,6 +12,7 @@ from carrel.catalog.provider import Change, Events, ListChanges, Page, Provider,
 from carrel.errors import InvalidParams, ResourceNotFound
 from carrel.log import Log
 from carrel.protocol.methods import READ_RESOURCE
+from carrel.search.hits import Wanted
 from carrel.search.index import MAX_LIMIT, SearchIndex
 from carrel.search.results import PassageResults, SearchResults, as_json, as_markdown, passages_as_markdown
 from carrel.uri.template import UriTemplate
@@ -233,8 +234,7 @@ class SearchProvider(Provider):
     async def _found(self, given: SearchArguments, reader: Request) -> tuple[SearchResults, PassageResults]:
         return await self.index.hits_and_passages(
             given.query,
-            limit=given.limit,
-            passages=PASSAGES,
+            wanted=Wanted(given.limit, PASSAGES, given.budget),
             request=reader,
             source=given.source,
             mime_type=given.mime_type,

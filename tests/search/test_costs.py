@@ -1,0 +1,55 @@
+"""Counted costs of a query, which are the same on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from carrel import Server
+from carrel.catalog.provider import Request
+from carrel.sources.files.source import FilesSource
+from carrel.wire.resources import ReadResourceResult
+from search.indexed import searching, write
+from support.memory_client import result
+
+#: Files that all match, and the words of each, which are about 250 tokens.
+FILES, WORDS = 60, "The green tea of this garden is dried in the shade, and poured at seventy degrees.\n" * 12
+
+
+class Counting(FilesSource):
+    """Files, with the URIs that are read of them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.reads: list[str] = []
+
+    async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        self.reads.append(uri)
+        return await super().read_resource(uri, request)
+
+
+@asynccontextmanager
+async def shelf(tmp_path: Path) -> AsyncIterator[tuple[Counting, Any]]:
+    """Run a server with a search over many files, and yield its source and a function that calls the tool."""
+    folder = write(tmp_path / "shelf", **{f"tea{number}_md": f"# Tea {number}\n\n{WORDS}" for number in range(FILES)})
+    files, app = Counting(folder), Server("shelf")
+    app.add_provider(files)
+    async with searching(app, tmp_path / "cache") as (_, peer):
+
+        async def search(**arguments: object) -> dict[str, Any]:
+            files.reads.clear()
+            return await result(peer, "tools/call", name="search", arguments=arguments)
+
+        yield files, search
+
+
+async def test_no_more_is_read_than_the_hits_and_the_page_show(tmp_path: Path) -> None:
+    async with shelf(tmp_path) as (files, search):
+        found = await search(query="green tea")
+        assert len(found["structuredContent"]["hits"]) == len(files.reads) == 10
+        found = await search(query="green tea", limit=3, budget=500)
+        assert len(found["structuredContent"]["hits"]) == len(files.reads) == 3
+        await search(query="green tea", limit=3, budget=8000)
+        assert 25 <= len(files.reads) <= 40
