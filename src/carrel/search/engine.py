@@ -230,7 +230,9 @@ class Engine:
         query = self._any(words, fields, even)
         among = [self._any([word], fields, even) for word in required]
         if resources is not None:
-            among.append(kind.term_set_query(self._schema_now, "number", list(resources)))
+            # Terms take half of the time of a set of terms, for which the engine looks through all numbers.
+            one = partial(kind.term_query, self._schema_now, "number", index_option="basic")
+            among.append(self._boolean([(occur.Should, one(number)) for number in resources]))
         if among:
             parts = [(occur.Must, kind.const_score_query(each, 0.0)) for each in among]
             query = self._boolean([(occur.Must, query), *parts])

@@ -169,11 +169,11 @@ def find(store: IndexStore, query: SearchQuery, filters: Filters, limit: int) ->
     passages = accepted.of(lambda size, offset: engine.passages(words, size, offset, even=even), wanted)
     whole = accepted.of(lambda size, offset: engine.resources(words, size, offset, even=even), wanted)
     first = [match.number for match in whole[:WHOLE]]
-    while first:  # again without the resources whose passages have taken all places
+    while first:
         more = engine.passages(words, OF_WHOLE, even=even, resources=first)
         passages += more
-        seen = {match.number for match in more}
-        first = [number for number in first if number not in seen] if more else []
+        seen = {match.number for match in more}  # if they have taken all places, again without them
+        first = [number for number in first if number not in seen] if len(more) == OF_WHOLE else []
     named: list[Match] = []
     for each in query.identifiers:
         named += accepted.of(partial(engine.passages, words, even=even, required=each.words), NAMED)

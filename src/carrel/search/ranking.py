@@ -6,10 +6,10 @@ Priority and recency change the score of a resource slightly.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 from carrel.search.engine import Match
 from carrel.search.manifest import IndexedResource, importance_of, recency_of
@@ -34,6 +34,10 @@ NAMED = 1.0
 
 #: Resources, the first by their names, whose name is compared with the query.
 NAMED_FIRST = 30
+
+
+Place: TypeAlias = tuple[float, str, int, int]
+"""Score of a passage, negated, the URI of its resource, its first line, and its position. The least one is the best."""
 
 
 class Ranked(NamedTuple):
@@ -91,32 +95,50 @@ def rank(
         key = match.number, match.first
         near[key] = EMBEDDINGS * most * share
         own.setdefault(key, match._replace(score=0.0))
-    found = [(match, match.score + near.get(key, 0.0)) for key, match in own.items()]
-    with_text = {match.number for match in own.values()}
-    found += [(Match(number, 0, 0, 0.0), 0.0) for number in {**names, **extra} if number not in with_text]
+    found = list(own.values())
+    with_text = {number for number, _ in own}
+    found += [Match(number, 0, 0, 0.0) for number in {**names, **extra} if number not in with_text]
     moment = (now or datetime.now(UTC)).timestamp()
-    factors: dict[int, float] = {}
+    resources: dict[int, tuple[str, float, float]] = {}
+    for number in dict.fromkeys(match.number for match in found):
+        if (entry := entries.get(number)) is not None:
+            score = WHOLE * whole.get(number, 0.0) + NAMES * names.get(number, 0.0) + extra.get(number, 0.0)
+            resources[number] = entry.uri, score, _factor(entry, moment)
+    places: list[Place] = []
+    for at, (number, first, _, score) in enumerate(found):
+        if (resource := resources.get(number)) is not None:
+            uri, more, factor = resource
+            places.append((-(score + near.get((number, first), 0.0) + more) * factor, uri, first, at))
+    places = _relative(places, found)
+    if by_rank:
+        places = _by_rank(places, found)
     ranked = []
-    for match, score in found:
-        number = match.number
-        entry = entries.get(number)
-        if entry is None:
-            continue
-        if number not in factors:
-            factors[number] = _factor(entry, moment)
-        score += WHOLE * whole.get(number, 0.0) + NAMES * names.get(number, 0.0) + extra.get(number, 0.0)
-        is_named = (number, match.first) in named
-        ranked.append(Ranked(entry, score * factors[number], match if match.first else None, is_named))
-    best = max((each.score for each in ranked), default=1.0) or 1.0
-    better = Counter[int]()
-    for at, each in enumerate(sorted(ranked, key=_order)):
-        ranked[at] = each._replace(score=each.score / best * MORE ** better[each.entry.number])
-        better[each.entry.number] += 1
-    ranked.sort(key=_order)
-    if not by_rank:
-        return ranked
-    ranks = {number: at for at, number in enumerate(dict.fromkeys(each.entry.number for each in ranked))}
-    return [each._replace(score=SMOOTHING / (SMOOTHING + ranks[each.entry.number])) for each in ranked]
+    for score, _, first, at in places:
+        match = found[at]
+        is_named = (match.number, first) in named
+        ranked.append(Ranked(entries[match.number], -score, match if first else None, is_named))
+    return ranked
+
+
+def _relative(places: list[Place], found: Sequence[Match]) -> list[Place]:
+    """Return places in order, with scores relative to the best score and less for each better passage of a resource."""
+    places.sort()
+    best = (-places[0][0] if places else 1.0) or 1.0
+    better: dict[int, int] = {}
+    relative: list[Place] = []
+    for score, uri, first, at in places:
+        number = found[at].number
+        count = better.get(number, 0)
+        better[number] = count + 1
+        relative.append((score / best * MORE**count, uri, first, at))
+    relative.sort(key=itemgetter(0, 1, 2))
+    return relative
+
+
+def _by_rank(places: list[Place], found: Sequence[Match]) -> list[Place]:
+    """Return places with scores that depend on the rank of the resource only."""
+    ranks = {number: at for at, number in enumerate(dict.fromkeys(found[at].number for *_, at in places))}
+    return [(-SMOOTHING / (SMOOTHING + ranks[found[at].number]), uri, first, at) for _, uri, first, at in places]
 
 
 def _shares(meant: Sequence[Match]) -> Iterator[tuple[Match, float]]:
@@ -125,11 +147,6 @@ def _shares(meant: Sequence[Match]) -> Iterator[tuple[Match, float]]:
         most, least = meant[0].score, meant[-1].score
         for match in meant:
             yield match, (match.score - least) / (most - least) if most > least else 1.0
-
-
-def _order(each: Ranked) -> tuple[float, str, int]:
-    """Return the key that sorts passages, the best first."""
-    return -each.score, each.entry.uri, 0 if each.passage is None else each.passage.first
 
 
 def best_of_each(ranked: Iterable[Ranked]) -> list[Ranked]:
