@@ -13,13 +13,15 @@ from glob import glob
 from pathlib import Path
 
 from support.debian import program
-from support.forked_command import Fork, launch_script
+from support.forked_command import Fork, launch, launch_script
 from support.http_process import free_port, reachable
 from support.redis_servers import PRELOADED, RedisServer
 
 __all__ = ["Group", "Member", "replicated"]
 
 PROGRAM = Path(__file__).with_name("program.py")
+#: Key of the store of replicas that are commands.
+KEYS = "00" * 32
 CONFORMANCE = Path(__file__).parents[1] / "conformance" / "server.py"
 #: A connection of a client is not bound to a replica, and nothing but the URL decides where a request goes.
 HAPROXY = """
@@ -52,6 +54,9 @@ class Member:
         self.starts = 0
         self._number = number
         self._script, self._arguments = PROGRAM, [application, str(self.port), url]
+        self._command: list[str] = []
+        if application == "gateway":
+            self._command = ["gateway", str(folder / "servers.json"), "--http", str(self.port), "--state", url]
         if application == "conformance":
             self._script, self._arguments = CONFORMANCE, ["--port", str(self.port), "--state", url]
         self._folder = folder
@@ -75,7 +80,9 @@ class Member:
         own = [] if self._lease is None else [str(self._folder / "journal"), self.name, str(self._lease)]
         with open(os.devnull, "rb") as nothing, open(self.log, "ab") as log:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
-            if self._ahead:
+            if self._command:
+                self.process = launch(self._command, streams, environment={**os.environ, "CARREL_STATE_KEYS": KEYS})
+            elif self._ahead:
                 command = [sys.executable, self._script, *self._arguments, *own]
                 self.process = subprocess.Popen(
                     command, stdin=nothing, stdout=log, stderr=log, env={**os.environ, **clock_ahead(self._ahead)}
@@ -127,7 +134,8 @@ async def replicated(
     lease: float | None = None,
     ahead: int = 0,
 ) -> AsyncIterator[Group]:
-    """Run replicas of ``conformance``, or of an application of ``program.py``, behind HAProxy.
+    """Run replicas of ``conformance``, of ``carrel gateway servers.json``, or of an application of ``program.py``,
+    behind HAProxy.
 
     The application with a journal has a ``lease``, in seconds. The clock of the last replica is ``ahead``.
     """

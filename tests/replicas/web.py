@@ -82,7 +82,9 @@ class Web:
     def __init__(self, url: str) -> None:
         self._url = url
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
-        self._http = aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
+        self._http = aiohttp.ClientSession(
+            timeout=timeout, connector=aiohttp.TCPConnector(limit=0), read_bufsize=1 << 24
+        )
 
     async def close(self) -> None:
         await self._http.close()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from carrel.protocol.methods import Verb
     from carrel.protocol.principal import Principal, View
     from carrel.protocol.server import Call
+    from carrel.state.replica import Replica
     from carrel.wire.base import LoggingLevel, Result
     from carrel.wire.client_features import (
         CreateMessageResult,
@@ -85,12 +86,20 @@ class RequestContext(Protocol):
     async def detach(self) -> bool:
         """Turn the call into a task, if it may become one, and return whether it is one now."""
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        """JSON values by name, kept encrypted in the ``requestState`` of a stateless client."""
+
     async def once(self, name: str, make: Callable[[], Any]) -> Any:
         """Return what ``make`` returned when the request came for the first time."""
 
 
 class Contexts(Protocol):
     """Interface of the server that received a request, for providers."""
+
+    @property
+    def replica(self) -> Replica:
+        """The server among its replicas."""
 
     def open(self, request: Request, *, repeatable: bool) -> AbstractAsyncContextManager[RequestContext]:
         """Return the context of a request; ``repeatable`` says that handling it twice does no harm."""

@@ -17,7 +17,7 @@ from carrel.errors import AuthorizationError, LoginRequired, MissingCapability, 
 from carrel.gateway.browser_pages import BrowserPages, PendingAuthorization
 from carrel.gateway.no_grant import FOR_CLIENT
 from carrel.gateway.vault import Vault, VaultKeys
-from carrel.host.relay import RELAY
+from carrel.host.relay import RELAY, RelayContext
 from carrel.log import Log
 from carrel.security.client import OAuth
 from carrel.security.client.revocation import NotRevoked
@@ -25,7 +25,6 @@ from carrel.security.client.storage import TokenStore, UserStore
 from carrel.transports.client.transport import AuthorizationRejection
 
 if TYPE_CHECKING:
-    from carrel.catalog.provider import RequestContext
     from carrel.protocol.principal import Principal
 
 __all__ = ["Grant", "Grants"]
@@ -147,7 +146,7 @@ class Grant:
         self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()
         self._rejection: AuthorizationRejection | None = None
-        self._asked: list[tuple[RequestContext, str]] = []
+        self._asked: list[tuple[RelayContext, str]] = []
         self.given: list[Callable[[], object]] = []
         """Callbacks for when the user has logged in."""
 
@@ -261,7 +260,7 @@ class Grant:
         if answer.id is not None and relay.context is not None:
             self._asked.append((relay.context, answer.id))
 
-    async def _elicit(self, context: RequestContext, message: str, page: str, key: str) -> Any:
+    async def _elicit(self, context: RelayContext, message: str, page: str, key: str) -> Any:
         try:
             return await context.elicit_url(message, page, key=key, required=True)
         except URLElicitationRequired as error:

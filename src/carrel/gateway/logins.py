@@ -16,7 +16,8 @@ from carrel.gateway.isolation import IsolatedProvider
 from carrel.gateway.no_grant import FOR_CLIENT
 from carrel.gateway.sessions import UpstreamSession
 from carrel.host.reconnect import Status
-from carrel.host.relay import RELAY, Relay, Relays
+from carrel.host.relay import RELAY, Relay
+from carrel.host.relays import Relays
 from carrel.host.remote import RemoteProvider
 from carrel.host.remote_calls import can_be_asked
 from carrel.wire.content import TextContent
@@ -25,6 +26,7 @@ from carrel.wire.tools import CallToolResult, Tool
 if TYPE_CHECKING:
     from carrel.gateway.grants import Grant
     from carrel.protocol.principal import Principal
+    from carrel.state.replica import Replica
 
 __all__ = ["LoginProvider"]
 
@@ -91,7 +93,7 @@ class LoginProvider(IsolatedProvider):
                             raise
         async with request.contexts.open(request, repeatable=repeatable) as context:
             inner = copy(request)
-            inner.contexts = _Opened(context)
+            inner.contexts = _Opened(context, request.contexts)
             apart = self.separate_credentials
             try:
                 return await self._ask_user(inner, ask)
@@ -196,8 +198,14 @@ class _WithLogin(Container[str]):
 class _Opened(Contexts):
     """Contexts for a request with an open context, which the login and then the request itself use."""
 
-    def __init__(self, context: RequestContext) -> None:
+    def __init__(self, context: RequestContext, contexts: Contexts) -> None:
         self._context = context
+        self._contexts = contexts
+
+    @property
+    def replica(self) -> Replica:
+        """The gateway among its replicas."""
+        return self._contexts.replica
 
     @asynccontextmanager
     async def open(self, request: Request, *, repeatable: bool) -> AsyncIterator[RequestContext]:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
-from carrel.catalog.provider import Request, RequestContext
 from carrel.catalog.request import InputRequired
-from carrel.catalog.task_channel import task_of
-from carrel.errors import INVALID_PARAMS, InvalidParams, MissingCapability, ProtocolError
+from carrel.errors import INTERNAL_ERROR, INVALID_PARAMS, InvalidParams, MissingCapability, ProtocolError
 from carrel.wire.base import LoggingLevel
 
-__all__ = ["PARKED_SECONDS", "RELAY", "InvalidClientResponse", "Relay", "Relays"]
+if TYPE_CHECKING:
+    from carrel.wire.client_features import ServerRequestParams
 
-T = TypeVar("T")
-Ask = Callable[[RequestContext, str], Awaitable[Any]]
+__all__ = ["LOST", "MAX_KEPT", "PARKED_SECONDS", "RELAY", "CallLost", "InvalidClientResponse", "Relay", "RelayContext"]
 
 #: Seconds that a remote call waits for a stateless client to send its request again, with its responses.
 PARKED_SECONDS = 600.0
-#: Maximum number of remote calls that wait for stateless clients at the same time.
-MAX_PARKED = 1000
 #: Maximum number of progress and log messages to queue for the client of a waiting call. The latest are kept.
 MAX_KEPT = 100
+
+LOST = (
+    "The call has been cancelled, as its client took too long to answer, or its server has stopped; the call may have "
+    "done some of its work."
+)
 
 
 RELAY: ContextVar[Relay | None] = ContextVar("relay", default=None)
@@ -38,6 +38,37 @@ class InvalidClientResponse(ProtocolError):
     """The client's answer to a server request is not valid (-32602). The server is not at fault."""
 
     code = INVALID_PARAMS
+
+
+class CallLost(ProtocolError):
+    """A call that waited for its client's response is not there any more (-32603). It may have done some work."""
+
+    code = INTERNAL_ERROR
+
+
+class RelayContext(Protocol):
+    """Context of the client's request, as far as a relay needs it. The request may be at another replica."""
+
+    def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> object:
+        """Send a progress notification, if the client requested progress."""
+
+    def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> object:
+        """Send a log message, if the client wants that level."""
+
+    def elicitation_completed(self, id: str | None) -> object:
+        """Notify the client that a URL mode elicitation is complete."""
+
+    async def elicit_url(self, message: str, url: str, *, key: str | None = None, required: bool = False) -> Any:
+        """Ask the user to visit a URL."""
+
+    async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
+        """Forward a server request to the client unchanged, and return its whole result."""
+
+    async def detach(self) -> bool:
+        """Turn the request into a task, if it may become one, and return whether it is one now."""
+
+
+Ask: TypeAlias = Callable[[RelayContext, str], Awaitable[Any]]
 
 
 class PendingRequest(msgspec.Struct, eq=False):
@@ -61,25 +92,32 @@ class Relay:
         self.is_certain = is_certain
         """Return whether a server request without a call is for this client, if no other client has a call in flight.
         """
-        self.context: RequestContext | None = None
+        self.context: RelayContext | None = None
         self._label = label
         self._count = 0
         self._open: list[PendingRequest] = []
         self._news = asyncio.Event()
         self._task: asyncio.Task[Any] | None = None
+        self.work: Callable[[Relay], Awaitable[Any]] | None = None
+        """Sends the remote call, if the call is parked while its client is asked."""
         self._asking: set[asyncio.Future[Any]] = set()
-        self._kept: deque[Callable[[RequestContext], object]] = deque(maxlen=MAX_KEPT)
+        self._kept: deque[Callable[[RelayContext], object]] = deque(maxlen=MAX_KEPT)
         self._keys: set[str] = set()
         self._detaches = self._detached = False
+        self.alone = False
+        """Whether the calls of other clients are dropped when the client sends its request again."""
         self.missing: MissingCapability | None = None
         """Error with the missing capability, if a server request could not be sent to the client."""
 
-    def begin(self, work: Awaitable[Any]) -> None:
-        """Start the remote call."""
-        self._task = asyncio.ensure_future(work)
+    def begin(self) -> None:
+        """Start the remote call. No-op if it has begun."""
+        if self._task is not None:
+            return
+        assert self.work is not None
+        self._task = asyncio.ensure_future(self.work(self))
         self._task.add_done_callback(lambda _: self._news.set())
 
-    async def result(self, context: RequestContext) -> Any:
+    async def result(self, context: RelayContext) -> Any:
         """Wait for the result of the remote call, and send its server requests to the client meanwhile.
 
         Raises:
@@ -148,7 +186,7 @@ class Relay:
             if pending in self._open:
                 self._open.remove(pending)
 
-    async def _put(self, asked: Sequence[PendingRequest], context: RequestContext) -> None:
+    async def _put(self, asked: Sequence[PendingRequest], context: RelayContext) -> None:
         """Send all pending server requests to the client, until a response arrives or the remote call ends.
 
         Raises:
@@ -193,7 +231,7 @@ class Relay:
         """Queue progress and log messages until the client sends its request again."""
         self.context = None
 
-    def _pass_on(self, send: Callable[[RequestContext], object]) -> None:
+    def _pass_on(self, send: Callable[[RelayContext], object]) -> None:
         if self.context is None:
             self._kept.append(send)
         else:
@@ -208,99 +246,3 @@ class Relay:
             await asyncio.wait((self._task,))
         if self._task is not None and not self._task.cancelled():
             self._task.exception()  # mark the exception as retrieved
-
-
-class Relays:
-    """Remote calls of one provider. If a stateless client has to respond to a server request, its call is parked.
-
-    The token of a parked call is part of the client's ``requestState``, encrypted. A replica that does not have the
-    call sends it again, and answers its server requests with the responses that the client has sent so far.
-    """
-
-    def __init__(self, is_certain: Callable[[], bool] = lambda: True) -> None:
-        self._is_certain = is_certain
-        self._parked: dict[str, tuple[Relay, asyncio.TimerHandle]] = {}
-        self._ending: set[asyncio.Task[None]] = set()
-
-    def __len__(self) -> int:
-        return len(self._parked)
-
-    async def run(
-        self,
-        label: str,
-        request: Request,
-        send: Callable[[Relay], Awaitable[T]],
-        *,
-        repeatable: bool,
-        alone: bool = False,
-    ) -> T:
-        """Send a remote call, and return its result. ``label`` must be the same each time the request is sent.
-
-        ``alone``: first cancel the parked calls of all other clients. This is for servers whose requests do not name
-        the call that caused them: while another client has a call in flight, server requests could not be routed. If
-        such a client sends its request again, its call is sent again, with the client's responses so far.
-        """
-        assert request.contexts is not None
-        assert request.call is not None
-        assert request.channel is not None
-        connection = request.call.connection
-        async with request.contexts.open(request, repeatable=repeatable) as context:
-            if not request.call.peer.revision.stateless or task_of(request.channel) is not None:
-                if alone:
-                    await self._drop_others(connection)
-                relay = Relay(label, connection, self._is_certain)
-                relay.context = context
-                try:
-                    return await send(relay)
-                finally:
-                    await relay.cancel()
-            token = await context.once(f"remote call {label}", lambda: os.urandom(16).hex())
-            parked = self._take(token)
-            try:
-                if alone:
-                    await self._drop_others(connection)
-                if parked is None:
-                    parked = Relay(label, connection, self._is_certain)
-                    parked.begin(send(parked))
-                parked.connection = connection
-                result: T = await parked.result(context)
-            except InputRequired:
-                assert parked is not None
-                self._park(token, parked)
-                raise
-            finally:
-                if parked is not None and token not in self._parked:
-                    await parked.cancel()
-            return result
-
-    async def _drop_others(self, connection: object) -> None:
-        for token, (relay, _) in list(self._parked.items()):
-            if relay.connection is not connection:
-                self._drop(token)
-        await asyncio.gather(*self._ending)
-
-    def _take(self, token: str) -> Relay | None:
-        relay, timer = self._parked.pop(token, (None, None))
-        if timer is not None:
-            timer.cancel()
-        return relay
-
-    def _park(self, token: str, relay: Relay) -> None:
-        if len(self._parked) >= MAX_PARKED:
-            self._drop(next(iter(self._parked)))
-        timer = asyncio.get_running_loop().call_later(PARKED_SECONDS, self._drop, token)
-        self._parked[token] = relay, timer
-        relay.park()
-
-    def _drop(self, token: str) -> None:
-        relay = self._take(token)
-        if relay is not None:
-            task = asyncio.ensure_future(relay.cancel())
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-
-    async def stop(self) -> None:
-        """Cancel all parked calls."""
-        for token in list(self._parked):
-            self._drop(token)
-        await asyncio.gather(*self._ending, return_exceptions=True)

@@ -36,12 +36,14 @@ from carrel.errors import (
     ProviderUnavailable,
     ResourceError,
     ResourceNotFound,
+    ServerUnavailable,
     URLElicitationRequired,
 )
 from carrel.host.log_levels import LEVELS, LogLevels
 from carrel.host.reconnect import Reconnector
-from carrel.host.relay import RELAY, InvalidClientResponse, Relay, Relays
+from carrel.host.relay import RELAY, CallLost, InvalidClientResponse, Relay
 from carrel.host.relayed import OWN_META, RELAYED
+from carrel.host.relays import Relays
 from carrel.log import Log
 from carrel.protocol.encoding import KEY
 from carrel.protocol.extensions.tasks import TASKS
@@ -68,8 +70,8 @@ NO_CAPABILITIES = ClientCapabilities()
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 #: Errors to pass through to the client unchanged.
 PASSED = (
-    *(InvalidClientResponse, InvalidParams, LoginRequired, MethodNotFound, MissingCapability, ProviderUnavailable),
-    *(ResourceError, URLElicitationRequired),
+    *(CallLost, InvalidClientResponse, InvalidParams, LoginRequired, MethodNotFound, MissingCapability),
+    *(ProviderUnavailable, ResourceError, ServerUnavailable, URLElicitationRequired),
 )
 
 
@@ -177,11 +179,19 @@ class RemoteCalls:
             self._failing = ""
 
     async def send(
-        self, label: str, request: Request, send: Send[T], *, repeatable: bool = True, as_task: bool = False
+        self,
+        label: str,
+        request: Request,
+        send: Send[T],
+        kind: type[Result],
+        *,
+        repeatable: bool = True,
+        as_task: bool = False,
     ) -> T:
         """Send a request on behalf of a client. Forward server requests and progress to the client meanwhile.
 
-        ``label`` must be the same each time the client sends the request; ``as_task``: the client accepts a task.
+        ``label`` must be the same each time the client sends the request; ``kind`` is the type of the result;
+        ``as_task``: the client accepts a task.
         """
         call = request.call
         timeout = None
@@ -223,7 +233,9 @@ class RemoteCalls:
                 except PeerError as error:
                     raise refusing.missing or error  # noqa: B904
             alone = not stateless and not self._attributes
-            return await self._relays.run(f"{self._name} {label}", request, relayed, repeatable=repeatable, alone=alone)
+            return await self._relays.run(
+                f"{self._name} {label}", request, relayed, repeatable=repeatable, alone=alone, kind=kind
+            )
 
     def plain_options(self, request: Request) -> CallOptions | None:
         """Return the options of a request during which nothing is sent to the client; None for all other requests.
@@ -274,7 +286,7 @@ class RemoteCalls:
 
         options = self.plain_options(request)
         if options is None:
-            return passed_on(row, request, await self.send(label, request, send))  # type: ignore[no-any-return]
+            return passed_on(row, request, await self.send(label, request, send, row.result))  # type: ignore[no-any-return]
         with self.errors():
             try:
                 answer = await call(options)

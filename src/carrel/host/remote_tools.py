@@ -221,7 +221,9 @@ class RemoteTools:
             return await start(relay, with_tasks(options))
 
         try:
-            result = await self._calls.send(f"call {name}", request, send, repeatable=False, as_task=as_task)
+            result = await self._calls.send(
+                f"call {name}", request, send, CallToolResult, repeatable=False, as_task=as_task
+            )
         except ProtocolError as error:
             if error.code != MissingCapability.code or call is None or call.peer.revision.stateless:
                 raise

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from carrel.server.elicitation.client_requests import ClientRequest, Elicited
     from carrel.server.runtime import Runtime
     from carrel.server.session_state import SessionState
+    from carrel.state.replica import Replica
     from carrel.wire.base import Result
     from carrel.wire.client_features import ServerRequestParams
 
@@ -324,6 +325,11 @@ class ProviderContext(Context):
 
     __slots__ = ()
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        """JSON values by name, kept encrypted in the ``requestState`` of a stateless client."""
+        return self._this_round.kept
+
     async def pass_on(self, params: ServerRequestParams, *, key: str | None = None) -> Any:
         """Forward a request of another server to the client unchanged, and return its whole result, unchecked.
 
@@ -349,6 +355,11 @@ class ServerContexts:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+
+    @property
+    def replica(self) -> Replica:
+        """The server among its replicas."""
+        return self._runtime.outer_replica
 
     @asynccontextmanager
     async def open(self, request: Request, *, repeatable: bool) -> AsyncIterator[RequestContext]:

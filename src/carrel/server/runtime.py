@@ -327,6 +327,11 @@ class Runtime:
             self._replica.on(Gap, lambda gap: self.hub.resync_all(gap.since))
         return self._replica
 
+    @property
+    def outer_replica(self) -> Replica:
+        """The outermost server among its replicas, if this one is mounted in another."""
+        return self.replica if self._outer is None else self._outer.outer_replica
+
     def share_state(self, state: SharedState | str, keys: tuple[bytes, ...]) -> None:
         """Replace the store and the keys of the settings by a store of shared state and its keys."""
         if isinstance(state, str):
@@ -433,7 +438,7 @@ class Runtime:
         if self._exchanges is None:
             from carrel.server.elicitation.request_state import Exchanges
 
-            self._exchanges = Exchanges(self.replica.state.used, self.budget, self.settings.state_ttl)
+            self._exchanges = Exchanges(self.replica, self.budget, self.settings.state_ttl)
         return self._exchanges
 
 

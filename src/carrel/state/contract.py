@@ -25,6 +25,7 @@ from carrel.state.records import (
     AnswerLetter,
     CancelTaskLetter,
     Changed,
+    ConnectionLetter,
     FollowLetter,
     HearTaskLetter,
     Letter,
@@ -76,6 +77,7 @@ LETTERS: list[Letter] = [
     TaskAnswerLetter("t", "elicit-1", b"{}"),
     HearTaskLetter("t", 1),
     TaskMessageLetter("t", b"{}"),
+    ConnectionLetter("c", 1, "message", b"\x00\xff", 1, 2),
 ]
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "AnswerLetter",
     "CancelTaskLetter",
     "Changed",
+    "ConnectionLetter",
     "FollowLetter",
     "Gap",
     "HearTaskLetter",
@@ -235,8 +236,30 @@ class TaskMessageLetter(msgspec.Struct, frozen=True, tag=True):
     message: bytes
 
 
+class ConnectionLetter(msgspec.Struct, frozen=True, tag=True):
+    """A letter of a connection between two replicas, from the replica ``slot``; see ``carrel.state.connections``.
+
+    ``body`` is a message, or the name of a service. Messages are numbered from 1. A long message is in ``parts``
+    records.
+    """
+
+    connection: str
+    slot: int
+    kind: str
+    body: bytes = b""
+    number: int = 0
+    parts: int = 0
+
+
 Letter: TypeAlias = (
-    AnswerLetter | FollowLetter | TailLetter | CancelTaskLetter | TaskAnswerLetter | HearTaskLetter | TaskMessageLetter
+    AnswerLetter
+    | FollowLetter
+    | TailLetter
+    | CancelTaskLetter
+    | TaskAnswerLetter
+    | HearTaskLetter
+    | TaskMessageLetter
+    | ConnectionLetter
 )
 
 

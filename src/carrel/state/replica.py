@@ -15,6 +15,7 @@ from carrel.state.interfaces import LeaseExpired, Quotas, State, StoreUnavailabl
 from carrel.state.records import Changed, Gap, Letter, Notice, SlotExpired
 
 if TYPE_CHECKING:
+    from carrel.state.connections import MailboxConnections
     from carrel.state.leased_quotas import LeasedQuotas
 
 __all__ = ["Replica"]
@@ -65,6 +66,7 @@ class Replica:
         self._held_until = math.inf
         """When the lease of the slot expires at the latest, by the clock of the event loop."""
         self._quotas: LeasedQuotas | None = None
+        self._connections: MailboxConnections | None = None
 
     @property
     def shared(self) -> bool:
@@ -90,12 +92,22 @@ class Replica:
             self._quotas = LeasedQuotas(self.state.quotas)
         return self._quotas
 
+    @property
+    def connections(self) -> MailboxConnections:
+        """Connections with other replicas."""
+        if self._connections is None:
+            from carrel.state.connections import MailboxConnections
+
+            self._connections = MailboxConnections(self)
+        return self._connections
+
     async def start(self) -> None:
         """Start to read notices and letters, if the store is shared."""
         begun = asyncio.get_running_loop().time()
         await self.state.start()
         self._held_until = begun + self.state.lease
         if self.shared:
+            _ = self.connections  # others may open some
             self.position = self._started = await self.state.bus.position()
             self._reading = [asyncio.create_task(self._read_bus())]
             self._read_letters()
@@ -104,6 +116,8 @@ class Replica:
 
     async def stop(self) -> None:
         """Stop reading, after all writes are done."""
+        if self._connections is not None:
+            await self._connections.stop()
         await self.written()
         quotas, self._quotas = self._quotas, None
         if quotas is not None:
@@ -262,15 +276,17 @@ class Replica:
         """Return the result of an operation of the store that a request needs.
 
         Raises:
-            ServerUnavailable: the store has failed, or cannot be reached; this is logged.
+            ServerUnavailable: the store has failed, or cannot be reached (status 503); this is logged.
         """
+        away = ServerUnavailable("The state of the server is not available now: try again later")
+        away.status = 503
         try:
             return await coroutine
         except StoreUnavailable as error:
-            raise ServerUnavailable("The state of the server is not available now: try again later") from error
+            raise away from error
         except Exception as error:
             log.exception("the store of shared state failed during a request")
-            raise ServerUnavailable("The state of the server is not available now: try again later") from error
+            raise away from error
 
     # Writing
 

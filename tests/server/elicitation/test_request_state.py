@@ -22,7 +22,8 @@ from carrel.errors import ConfigError, InvalidParams
 from carrel.limits import Budget
 from carrel.protocol.principal import Principal
 from carrel.server.elicitation.request_state import Exchanges, RequestStateCipher
-from carrel.state.memory import MemoryTables
+from carrel.state.memory import MemoryState, MemoryTables
+from carrel.state.replica import Replica
 from carrel.transports import memory
 from carrel.transports.memory import MemoryPeer
 from support.answering_client import CAPABLE, ELICIT, SAMPLE, accepted, answering, said, state_of
@@ -518,7 +519,7 @@ async def test_records_of_used_states_are_bounded_and_removed_when_they_expire(
     now = 0.0
     monkeypatch.setattr("carrel.server.elicitation.request_state.time.monotonic", lambda: now)
     budget = Budget(total=10_000_000, share=5120)
-    exchanges = Exchanges(MemoryTables(clock=lambda: now).used, budget, ttl=600)
+    exchanges = Exchanges(Replica(MemoryState(MemoryTables(clock=lambda: now))), budget, ttl=600)
     for number in range(10):
         await exchanges.use(bytes([number]), 1, b"", "eve")
     with pytest.raises(InvalidParams, match="too many requests under way"):

@@ -11,6 +11,7 @@ from carrel.catalog.provider import Contexts, Request, RequestContext
 
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
+    from carrel.state.replica import Replica
     from carrel.wire.base import Result
 
 __all__ = ["ChangedResults"]
@@ -22,6 +23,11 @@ class ChangedResults(Contexts):
     def __init__(self, contexts: Contexts, change: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
         self._contexts = contexts
         self._change = change
+
+    @property
+    def replica(self) -> Replica:
+        """The server among its replicas."""
+        return self._contexts.replica
 
     def open(self, request: Request, *, repeatable: bool) -> AbstractAsyncContextManager[RequestContext]:
         """Return the context of a request."""

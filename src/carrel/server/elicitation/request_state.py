@@ -22,7 +22,7 @@ from carrel.errors import ConfigError, InvalidParams
 from carrel.limits import Budget
 
 if TYPE_CHECKING:
-    from carrel.state.interfaces import UsedStates
+    from carrel.state.replica import Replica
 
 __all__ = ["Exchanges", "RequestStateCipher"]
 
@@ -48,11 +48,11 @@ class Exchanges:
     A client that has lost the response may send the same state with the same answers again only if the response was
     further requests: then nothing has been done. The states of an exchange are one sequence, so however often a step
     is repeated, only one of the next steps is taken. An exchange is dropped once all its states have expired (``ttl``
-    seconds); until then it counts against ``budget``.
+    seconds); until then it counts against ``budget``. ``replica`` is the server among its replicas.
     """
 
-    def __init__(self, used: UsedStates, budget: Budget, ttl: float) -> None:
-        self._used = used
+    def __init__(self, replica: Replica, budget: Budget, ttl: float) -> None:
+        self._replica = replica
         self._budget = budget
         self._ttl = ttl
         self._counted: dict[bytes, tuple[str, float]] = {}
@@ -66,6 +66,7 @@ class Exchanges:
 
         Raises:
             InvalidParams: it was used before, or the client has too many exchanges under way.
+            ServerUnavailable: the store has failed.
         """
         self._sweep()
         known = self._counted.get(id)
@@ -76,7 +77,7 @@ class Exchanges:
             )
         taken = False
         try:
-            taken = await self._used.use(id, step, answers, self._ttl)
+            taken = await self._replica.ask(self._replica.state.used.use(id, step, answers, self._ttl))
         finally:
             if known is None and not taken:
                 self._budget.give(client, EXCHANGE_SIZE)
@@ -88,8 +89,12 @@ class Exchanges:
         self._count(id, client if known is None else known[0])
 
     async def ask(self, id: bytes) -> None:
-        """Record that the handler of an exchange has ended with further requests."""
-        await self._used.asked(id, self._ttl)
+        """Record that the handler of an exchange has ended with further requests.
+
+        Raises:
+            ServerUnavailable: the store has failed.
+        """
+        await self._replica.ask(self._replica.state.used.asked(id, self._ttl))
         known = self._counted.get(id)
         if known is not None:
             self._count(id, known[0])  # as long as the state that goes out now

@@ -247,6 +247,8 @@ async def respond_error(send: Send, error: ErrorResponse, extra: Headers) -> Non
     headers = list(extra)
     if error.retry_after is not None and error.status == 429:
         headers.append((b"retry-after", b"%d" % ceil(error.retry_after)))
+    elif error.status == 503:
+        headers.append(RETRY_LATER)
     await respond(send, error.status, error.reply, headers)
 
 

@@ -1,0 +1,182 @@
+"""Replicas of ``carrel gateway`` behind HAProxy: a call that waits for its client stays at one, and continues there.
+
+The server behind them is written with the official Python SDK 1.x, and asks over stdio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.parties import python
+from support.redis_servers import RedisServer, redis_server
+
+from .group import Group, Member, replicated
+from .web import Lost, Stream, Web
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+PATIENCE = 60.0
+SHOP = Path(__file__).with_name("shop.py")
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+@asynccontextmanager
+async def gateways(store: RedisServer, folder: Path) -> AsyncIterator[Group]:
+    """Run two replicas of a gateway to the shop, which writes a journal."""
+    shop = {"command": python("1"), "args": [str(SHOP), str(folder / "journal")]}
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": {"shop": shop}}))
+    async with replicated("gateway", store, folder, replicas=2) as group:
+        yield group
+
+
+@asynccontextmanager
+async def webs(*members: Member) -> AsyncIterator[list[Web]]:
+    found = [Web(f"http://127.0.0.1:{member.port}/mcp") for member in members]
+    try:
+        yield found
+    finally:
+        for web in found:
+            await web.close()
+
+
+def effects(group: Group) -> list[str]:
+    return [effect for effect, _, _ in group.journal()]
+
+
+def answer(asked: Any, **content: Any) -> dict[str, Any]:
+    """Return the parameters with the answer to the one request of a result."""
+    ((key, _),) = asked["inputRequests"].items()
+    given = {key: {"action": "accept", "content": content}}
+    return {"inputResponses": given, "requestState": asked["requestState"]}
+
+
+async def call(web: Web, tool: str, **more: Any) -> Any:
+    return await web.ask("tools/call", name=tool, arguments={"id": "1"}, **more)
+
+
+async def test_a_call_continues_at_any_replica_and_runs_once(store: RedisServer, tmp_path: Path) -> None:
+    async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other):
+        for first, second, third in ((one, other, other), (other, one, other), (one, other, one)):
+            (tmp_path / "journal").write_text("")
+            asked = (await call(first, "order"))["result"]
+            ((_, question),) = asked["inputRequests"].items()
+            assert question["params"]["message"] == "Which size? ü"
+            asked = (await call(second, "order", **answer(asked, size=3)))["result"]
+            ((_, question),) = asked["inputRequests"].items()
+            assert question["params"]["message"] == "For whom?"
+            done = (await call(third, "order", **answer(asked, name="Zoë")))["result"]
+            assert done["content"][0]["text"] == "3 for Zoë"
+            assert effects(group) == ["reserve", "send"]
+
+
+async def test_a_call_continues_behind_a_balancer_that_changes_replicas(store: RedisServer, tmp_path: Path) -> None:
+    async with gateways(store, tmp_path) as group:
+        web = Web(group.url)
+        for _ in range(4):
+            asked = (await call(web, "order"))["result"]
+            asked = (await call(web, "order", **answer(asked, size=3)))["result"]
+            done = (await call(web, "order", **answer(asked, name="Zoë")))["result"]
+            assert done["content"][0]["text"] == "3 for Zoë"
+        await web.close()
+        assert effects(group) == 4 * ["reserve", "send"]
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again_at_the_other_replica(
+    store: RedisServer, tmp_path: Path
+) -> None:
+    async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other):
+        asked = (await call(one, "order"))["result"]
+        again = (await call(other, "order", **answer(asked, size="large")))["result"]
+        assert again["inputRequests"] == asked["inputRequests"]
+        asked = (await call(one, "order", **answer(again, size=3)))["result"]
+        done = (await call(other, "order", **answer(asked, name="Zoë")))["result"]
+        assert done["content"][0]["text"] == "3 for Zoë"
+        assert effects(group) == ["reserve", "send"]
+
+
+async def test_the_state_of_another_call_is_refused(store: RedisServer, tmp_path: Path) -> None:
+    async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other):
+        asked = (await call(one, "order"))["result"]
+        more = answer(asked, size=3)
+        error = (await other.ask("tools/call", name="order", arguments={"id": "2"}, **more))["error"]
+        assert error["code"] == -32602
+        assert effects(group) == ["reserve"]
+
+
+@pytest.mark.parametrize("size", [40_000, 3_000_000])
+async def test_results_of_any_size_and_progress_come_from_the_other_replica(
+    size: int, store: RedisServer, tmp_path: Path
+) -> None:
+    async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other):
+        meta = {"progressToken": "p"}
+        asked = (await call(one, "print_label", _meta=meta))["result"]
+        headers, message = Web.stateless(
+            "tools/call", name="print_label", arguments={"id": "1"}, _meta=meta, **answer(asked, size=size)
+        )
+        async with other.request("POST", headers, message) as response, aclosing(Stream(response).events()) as events:
+            seen = [event async for event in events if event is not None]
+        assert seen[0]["params"] == {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
+        assert seen[-1]["result"]["content"][0]["text"] == size * "ü"
+        assert effects(group) == ["label"]
+
+
+async def test_a_client_that_leaves_the_other_replica_cancels_the_call(store: RedisServer, tmp_path: Path) -> None:
+    async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other), asyncio.timeout(PATIENCE):
+        asked = (await call(one, "bake"))["result"]
+        waiting = asyncio.ensure_future(call(other, "bake", **answer(asked, size=1)))
+        while effects(group) != ["knead", "bake"]:
+            await asyncio.sleep(0.02)
+        waiting.cancel()
+        while effects(group) != ["knead", "bake", "stop"]:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("runs", [False, True])
+async def test_a_call_whose_replica_was_killed_may_have_run(runs: bool, store: RedisServer, tmp_path: Path) -> None:
+    """Killed between question and answer, or while the answered call runs."""
+    async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other), asyncio.timeout(PATIENCE):
+        asked = (await call(one, "bake"))["result"]
+        if not runs:
+            await group.members[0].end()
+            error = (await call(other, "bake", **answer(asked, size=1)))["error"]
+            assert "bake" not in effects(group)
+        else:
+            waiting = asyncio.ensure_future(call(other, "bake", **answer(asked, size=1)))
+            while "bake" not in effects(group):
+                await asyncio.sleep(0.02)
+            await group.members[0].end()
+            error = (await waiting)["error"]
+        assert error["code"] == -32603
+        assert "may have done some of its work" in error["message"]
+        assert effects(group).count("knead") == 1
+
+
+async def test_while_redis_is_away_a_retry_is_refused_and_a_later_one_succeeds(tmp_path: Path) -> None:
+    with redis_server("redis-server", "--appendonly", "yes") as store:
+        async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other), asyncio.timeout(PATIENCE):
+            asked = (await call(one, "order"))["result"]
+            await asyncio.to_thread(store.stop)
+            with pytest.raises(Lost, match="503"):
+                await call(other, "order", **answer(asked, size=3))
+            await asyncio.to_thread(store.start)
+            while True:
+                try:
+                    asked = (await call(other, "order", **answer(asked, size=3)))["result"]
+                    break
+                except Lost:
+                    await asyncio.sleep(0.1)
+            done = (await call(one, "order", **answer(asked, name="Zoë")))["result"]
+            assert done["content"][0]["text"] == "3 for Zoë"
+            assert effects(group) == ["reserve", "send"]
