@@ -161,7 +161,30 @@ def one_slot_for_all(store, monkeypatch):
     store.take_slot = lambda: 0
 
 
+def locks_for_all(store, monkeypatch):
+    acquire = store.acquire
+    store.acquire = lambda name, slot, ttl: acquire(f"{name} {slot}", slot, ttl)
+
+
+def endless_locks(store, monkeypatch):
+    acquire = store.acquire
+    store.acquire = lambda name, slot, ttl: acquire(name, slot, math.inf)
+
+
+def locks_of_the_dead(store, monkeypatch):
+    acquire = store.acquire
+
+    def acquire_of_the_living(name, slot, ttl):
+        holder, until = store.locks.get(name, (None, 0.0))
+        return holder if until > store._clock() and holder.slot != slot else acquire(name, slot, ttl)
+
+    store.acquire = acquire_of_the_living
+
+
 BROKEN = {
+    locks_for_all: "holds_a_lock",
+    endless_locks: "in_its_lifetime",
+    locks_of_the_dead: "has_gone",
     endless_leases: "lease",
     leases_found_again: "lease",
     quiet_losses: "not_renewed",

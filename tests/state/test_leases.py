@@ -11,10 +11,10 @@ import pytest_asyncio
 from carrel.errors import ServerUnavailable
 from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.replica import Replica as StateReplica
+from support.encoded_state import EncodedState
 from support.raw_http import serving
 from support.stdio_process import request, text_of
 
-from .encoded import EncodedState
 from .test_replicas import Replica, ask, begin, on, until
 
 pytestmark = pytest.mark.asyncio

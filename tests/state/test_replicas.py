@@ -12,10 +12,9 @@ import pytest_asyncio
 
 from carrel import Context, Limits, Server
 from carrel.state.memory import MemoryState, MemoryTables
+from support.encoded_state import EncodedState
 from support.raw_http import Session, serving
 from support.stdio_process import initialize, note, request, text_of
-
-from .encoded import EncodedState
 
 pytestmark = pytest.mark.asyncio
 

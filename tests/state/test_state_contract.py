@@ -14,10 +14,9 @@ from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.redis.state import RedisState
 from carrel.state.remote.state import RemoteState
 from carrel.state.remote.store import ReplicaConnection
+from support.encoded_state import EncodedState
 from support.redis_nodes import redis_cluster
 from support.redis_servers import age, redis_server
-
-from .encoded import EncodedState
 
 pytestmark = pytest.mark.asyncio
 

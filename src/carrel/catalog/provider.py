@@ -239,6 +239,9 @@ class Provider:
     """Extensions of the protocol that it uses, which its server declares: tasks and apps."""
     changes: Literal["here", "machine", "everywhere"] = "everywhere"
     """Which replicas of a server see its changes: the one where they are made, all on the same machine, or all."""
+    shares_watch: bool = False
+    """Whether one replica may watch for all that see its changes: ``watch`` has no effect on requests then, and
+    ``outdated`` is called on the others."""
     naming: str = ""
     """How to rename it, for the error about a duplicate name."""
 
@@ -423,6 +426,9 @@ class Provider:
         """
         return
         yield ()
+
+    def outdated(self, uris: Collection[str]) -> None:
+        """Drop caches of resources that have changed, as another replica reports that watches for this one."""
 
 
 def forwarding(*rows: RequestType) -> Callable[[P], P]:

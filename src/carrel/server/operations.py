@@ -24,8 +24,9 @@ from carrel.wire.utilities import SEVERITY
 if TYPE_CHECKING:
     from carrel.protocol.channel import Channel
     from carrel.protocol.server import Call, Reply
+    from carrel.server.provider_watch import ProviderWatch
     from carrel.server.runtime import Operation, Runtime
-    from carrel.server.watching import ProviderWatch, Watches
+    from carrel.server.watching import Watches
 
 __all__ = ["Operations"]
 

@@ -289,17 +289,19 @@ class Runtime:
         *,
         seen: Seen = "here",
         recipients: Recipients | None = None,
+        provider: str = "",
     ) -> None:
         """Notify subscribers that resources or lists changed. May be called from any thread, and at any time.
 
         ``seen`` is "everywhere" for changes that each replica sees itself; changes seen "here" are published to the
         others. ``recipients`` are the only clients to notify, if it is not all; they are known to this process alone.
+        ``provider`` is the name of the provider that this replica watches for all, if it has reported the changes.
         """
         loop = self._loop
         if loop is None:
             return
         shared = seen == "here" and recipients is None and self._replica is not None and self._replica.shared
-        publish = self._publish if shared else partial(self._see, recipients=recipients)
+        publish = partial(self._publish, provider=provider) if shared else partial(self._see, recipients=recipients)
         uris, lists = uri_changes(uris), list_changes(lists)
         if threading.get_ident() == self._thread:
             publish(uris, lists)
@@ -356,11 +358,11 @@ class Runtime:
             return self._open_state(state, self.settings.state_keys)
         return state
 
-    def _publish(self, uris: UriChanges, lists: ListChanges) -> None:
+    def _publish(self, uris: UriChanges, lists: ListChanges, provider: str) -> None:
         """Publish changes to all replicas, this one too."""
         from carrel.state.records import Changed
 
-        self.replica.publish(Changed(list(uris), _recorded(lists), _entries(uris)))
+        self.replica.publish(Changed(list(uris), _recorded(lists), _entries(uris), provider))
 
     def _take(self, notice: Changed) -> None:
         """Notify subscribers here of changes on the bus."""
@@ -402,6 +404,7 @@ class Runtime:
         *,
         seen: Seen = "everywhere",
         recipients: Recipients | None = None,
+        provider: str = "",
     ) -> None:
         """Notify subscribers of changes that a provider reports. May be called from any thread."""
         changes, listed = list(changes), dict(lists)
@@ -414,7 +417,7 @@ class Runtime:
             uri = canonical(change.uri)
             before = uris.get(uri, ())
             uris[uri] = None if before is None or not change.entries else [*before, *change.entries]
-        self.notify(uris, listed, seen=seen, recipients=recipients)
+        self.notify(uris, listed, seen=seen, recipients=recipients, provider=provider)
 
     # State of multi round-trip requests
 

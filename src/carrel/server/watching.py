@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from carrel.catalog.provider import ProviderInterest
-from carrel.errors import MCPError
 from carrel.log import Log
+from carrel.server.provider_watch import ProviderWatch
 
 if TYPE_CHECKING:
     from carrel.catalog.provider import Interest, Provider, Recipients
     from carrel.server.runtime import Runtime
+    from carrel.server.shared_watch import SharedWatch
 
-__all__ = ["ProviderWatch", "Watches"]
+__all__ = ["Watches"]
 
 log = Log("carrel")
 
@@ -30,43 +32,6 @@ PATIENCE = 5.0
 LIST_PATIENCE = 0.2
 
 
-class ProviderWatch:
-    """Watch on one provider, in a task. ``listens`` is set once no change is missed, or no more changes come."""
-
-    def __init__(self, provider: Provider, runtime: Runtime, interest: Interest, forming: set[ProviderWatch]) -> None:
-        self.provider = provider
-        self.listens = asyncio.Event()
-        self.late = False
-        """Whether a request has stopped waiting before the provider began to listen."""
-        self._runtime = runtime
-        self._interest = interest
-        self._forming = forming
-        self.task = asyncio.ensure_future(self._follow())
-
-    async def _follow(self) -> None:
-        provider = self.provider
-        try:
-            async for changes in provider.watch(self._interest):
-                if not self.listens.is_set():  # the first batch says so, and is empty
-                    self._begin()
-                self._runtime.published(changes, {}, seen=self._runtime.seen(provider))
-        except MCPError as error:
-            log.warning("%s is not watched: %s", provider.name, error)
-        except Exception:
-            log.exception("watching %s has ended", provider.name)
-        finally:
-            self.listens.set()
-            self._forming.discard(self)
-
-    def _begin(self) -> None:
-        self.listens.set()
-        self._forming.discard(self)
-        if self.late:
-            find = self._runtime.catalog.routes.find
-            uris = [uri for uri in self._runtime.hub.uris if find(uri) is self.provider]
-            self._runtime.notify(uris, ("resources_list_changed",), seen="everywhere")
-
-
 class Watches:
     """Watches on all providers of a server that can be watched."""
 
@@ -74,28 +39,56 @@ class Watches:
         self.runtime = runtime
         self._watches: dict[str, ProviderWatch] = {}
         self._acknowledging: set[asyncio.Task[None]] = set()
+        self._listens = False
+        """Whether letters about shared watches are read."""
         self.outer: Interest | None = None
         """Subscriptions of the server in whose catalog this one is."""
         self._interests: dict[str, ProviderInterest] = {}
         self.forming: set[ProviderWatch] = set()
         """Watches on providers that do not listen for changes yet."""
+        self._shared: dict[str, SharedWatch] = {}
+        """Watches that replicas share, by key."""
 
     def begin(self, provider: Provider) -> None:
         """Begin to watch a provider, if it supports watches and clients can be notified."""
         runtime = self.runtime
         if not provider.offers("watch") or not (runtime.settings.subscribe or runtime.settings.list_changed):
             return
-        interest = ProviderInterest(self, lambda uri: runtime.catalog.routes.may_own(provider, uri))
+        key = self._key(provider)
+        if key is None:
+            interest = ProviderInterest(self, partial(runtime.catalog.routes.may_own, provider))
+            watch = ProviderWatch(provider, runtime, interest, self.forming)
+        else:
+            from carrel.server.shared_watch import SharedInterest, SharedWatch, listen  # few servers need it
+
+            if not self._listens:
+                self._listens = True
+                listen(runtime.replica, self._shared)
+            interest = SharedInterest(self, partial(runtime.catalog.routes.may_own, provider))
+            watch = self._shared[key] = SharedWatch(provider, runtime, interest, self.forming, key)
         self._interests[provider.name] = interest
-        watch = ProviderWatch(provider, runtime, interest, self.forming)
         self.forming.add(watch)
         self._watches[provider.name] = watch
+
+    def _key(self, provider: Provider) -> str | None:
+        """Return the name of a watch that the replicas of this server share; None if each replica watches."""
+        runtime = self.runtime
+        if not provider.shares_watch or provider.changes == "here":
+            return None
+        if runtime.settings.state is None or not runtime.replica.shared:
+            return None
+        state = runtime.replica.state
+        if provider.changes == "everywhere" or state.on_one_machine:
+            return provider.name
+        return f"{state.machine} {provider.name}" if state.machine else None
 
     async def end(self, name: str) -> None:
         """End the watch on a provider, if there is one."""
         self._interests.pop(name, None)
         watch = self._watches.pop(name, None)
         if watch is not None:
+            for key in [key for key, shared in self._shared.items() if shared is watch]:
+                del self._shared[key]
             watch.task.cancel()
             await asyncio.gather(watch.task, return_exceptions=True)
 

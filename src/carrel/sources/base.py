@@ -131,6 +131,7 @@ class ReaderSource(BaseSource, Generic[R]):
     """Base of a source with a reader, which is called in threads that clients share fairly."""
 
     changes = "machine"
+    shares_watch = True
 
     def __init__(self, reader: R, workers: Workers) -> None:
         self._reader = reader

@@ -21,6 +21,7 @@ import pytest_asyncio
 from carrel.protocol.connection import MAX_SLOT
 from carrel.protocol.revisions import LATEST_HANDSHAKE, REVISIONS
 from carrel.state.interfaces import LeaseExpired, State
+from carrel.state.lock_contract import LockContract
 from carrel.state.records import (
     AnswerLetter,
     CancelTaskLetter,
@@ -40,6 +41,8 @@ from carrel.state.records import (
     TaskAnswerLetter,
     TaskChanged,
     TaskMessageLetter,
+    WatchedLetter,
+    WatchLetter,
 )
 from carrel.state.task_contract import TaskContract
 from carrel.wire.base import ClientCapabilities, Implementation
@@ -59,6 +62,7 @@ RECORD = SessionRecord(
 )
 NOTICES: list[Notice] = [
     Changed(["memo://1", "memo://é"], {"tools_list_changed": ["é"], "resources_list_changed": None}),
+    Changed(["memo://1"], provider="memo"),
     SessionEnded("s"),
     RequestCancelled("s", 7),
     RequestCancelled("s", "7"),
@@ -78,10 +82,12 @@ LETTERS: list[Letter] = [
     HearTaskLetter("t", 1),
     TaskMessageLetter("t", b"{}"),
     ConnectionLetter("c", 1, "message", b"\x00\xff", 1, 2),
+    WatchLetter("w", 1, ["memo://é"], first=True),
+    WatchedLetter("w", 1),
 ]
 
 
-class StateContract(TaskContract):
+class StateContract(TaskContract, LockContract):
     """Tests that every implementation of ``carrel.state.interfaces.State`` has to pass.
 
     ``notices`` is a number of notices of which the bus does not keep all.

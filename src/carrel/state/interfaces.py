@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from carrel.state.records import Letter, Notice, NoticeBatch, Replay, SessionRecord, TaskRecord
+from carrel.state.records import Letter, LockHolder, Notice, NoticeBatch, Replay, SessionRecord, TaskRecord
 
 __all__ = [
     "Bus",
     "EventLog",
     "LeaseExpired",
+    "Locks",
     "Mailbox",
     "Quotas",
     "RecordTable",
@@ -172,6 +173,19 @@ class RecordTable(Protocol):
         """Remove a record, if it is there."""
 
 
+class Locks(Protocol):
+    """Locks, by name. One replica holds a lock, until it releases it, loses its slot, or does not acquire it again."""
+
+    async def acquire(self, name: str, ttl: float) -> LockHolder:
+        """Take a lock for ``ttl`` seconds, or hold it for so long from now on; return its holder.
+
+        The holder is another replica if it holds the lock already.
+        """
+
+    async def release(self, name: str) -> None:
+        """Release a lock, if this replica holds it."""
+
+
 class State(Protocol):
     """Shared state as one replica sees it."""
 
@@ -183,6 +197,7 @@ class State(Protocol):
     used: UsedStates
     quotas: Quotas
     records: RecordTable
+    locks: Locks
 
     @property
     def slot(self) -> int:
@@ -206,6 +221,10 @@ class State(Protocol):
     @property
     def on_one_machine(self) -> bool:
         """Whether all replicas are on the same machine: each of them sees changes of local files."""
+
+    @property
+    def machine(self) -> str:
+        """Name that replicas have in common if they are on the same machine; empty if that is not known."""
 
     @property
     def immediate(self) -> bool:

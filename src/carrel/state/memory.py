@@ -14,7 +14,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from carrel.protocol.connection import MAX_SLOT
-from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
+from carrel.state.interfaces import Bus, EventLog, Locks, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
 from carrel.state.memory_bus import MAX_NOTICES, LetterBox, MemoryBus, MemoryMailbox
 from carrel.state.memory_tables import (
     MemoryEvents,
@@ -24,7 +24,7 @@ from carrel.state.memory_tables import (
     MemoryTasks,
     MemoryUsedStates,
 )
-from carrel.state.records import ReplicaGone
+from carrel.state.records import LockHolder, ReplicaGone
 
 __all__ = ["MemoryState", "MemoryTables"]
 
@@ -42,10 +42,13 @@ class MemoryTables:
         self.bus = MemoryBus(notices)
         self.boxes: dict[int, LetterBox] = {}
         """Mailboxes of the running replicas, by slot; None is after the last letter."""
+        self.locks: dict[str, tuple[LockHolder, float]] = {}
+        """Holder of each lock, and when it loses the lock."""
         self._leases: dict[int, float] = {}
         """When the leases that can be lost expire, by slot."""
         self._slots = 0
         self._clock = clock
+        self._lockings = 0
 
     def take_slot(self) -> int:
         """Return a slot that no replica has had."""
@@ -74,6 +77,20 @@ class MemoryTables:
             self.release(lost)
         return slot in self.boxes
 
+    def acquire(self, name: str, slot: int, ttl: float) -> LockHolder:
+        """Let a replica take a lock, or hold it for longer, unless another one holds it; return its holder."""
+        now = self._clock()
+        held = self.locks.get(name)
+        if held is not None and held[1] > now and self.has_replica(held[0].slot):
+            holder = held[0]
+            if holder.slot != slot:
+                return holder
+        else:
+            self._lockings += 1
+            holder = LockHolder(slot, self._lockings)
+        self.locks[name] = holder, now + ttl
+        return holder
+
     def release(self, slot: int) -> None:
         """Remove the mailbox of a replica, and tell the others."""
         self._leases.pop(slot, None)
@@ -84,6 +101,24 @@ class MemoryTables:
                 self.bus.add(ReplicaGone(slot))
 
 
+class MemoryLocks:
+    """Locks in memory, as one replica sees them."""
+
+    def __init__(self, tables: MemoryTables, slot: int) -> None:
+        self._tables = tables
+        self.slot = slot
+
+    async def acquire(self, name: str, ttl: float) -> LockHolder:
+        """Take a lock for ``ttl`` seconds, or hold it for so long from now on; return its holder."""
+        return self._tables.acquire(name, self.slot, ttl)
+
+    async def release(self, name: str) -> None:
+        """Release a lock, if this replica holds it."""
+        held = self._tables.locks.get(name)
+        if held is not None and held[0].slot == self.slot:
+            del self._tables.locks[name]
+
+
 class MemoryState:
     """State of a server in memory: its own, or the ``tables`` that servers in one process share.
 
@@ -92,6 +127,7 @@ class MemoryState:
 
     immediate = True
     on_one_machine = True
+    machine = ""
 
     def __init__(self, tables: MemoryTables | None = None, *, lease: float = math.inf) -> None:
         self.lease = lease
@@ -108,6 +144,8 @@ class MemoryState:
         self.bus: Bus = tables.bus
         self._mailbox = MemoryMailbox(tables, self.slot)
         self.mailbox: Mailbox = self._mailbox
+        self._locks = MemoryLocks(tables, self.slot)
+        self.locks: Locks = self._locks
 
     def now(self) -> float:
         """Return the time, in seconds since 1970: all replicas are on one machine."""
@@ -128,7 +166,7 @@ class MemoryState:
     async def take_slot(self) -> None:
         """Take another slot, after the one before was lost."""
         self._tables.release(self.slot)
-        self.slot = self._mailbox.slot = self._tables.take_slot()
+        self.slot = self._mailbox.slot = self._locks.slot = self._tables.take_slot()
         self._tables.hold(self.slot, self.lease)
 
     async def has_replica(self, slot: int) -> bool:

@@ -18,6 +18,7 @@ from carrel.state.records import (
     SessionMessage,
     TaskAnswerLetter,
     TaskMessageLetter,
+    WatchLetter,
 )
 
 __all__ = ["MAX_NOTICES", "LetterBox", "MemoryBus", "MemoryMailbox"]
@@ -108,6 +109,8 @@ def weigh_letter(letter: Letter | None) -> int:
         return len(letter.body)
     if isinstance(letter, TaskAnswerLetter):
         return len(letter.answer)
+    if isinstance(letter, WatchLetter):
+        return sum(map(len, letter.added)) + sum(map(len, letter.removed))
     return len(letter.message) if isinstance(letter, TaskMessageLetter) else 0
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Gap",
     "HearTaskLetter",
     "Letter",
+    "LockHolder",
     "Notice",
     "NoticeBatch",
     "Replay",
@@ -39,6 +40,8 @@ __all__ = [
     "TaskChanged",
     "TaskMessageLetter",
     "TaskRecord",
+    "WatchLetter",
+    "WatchedLetter",
     "slot_of_request",
 ]
 
@@ -62,6 +65,13 @@ class Replay(msgspec.Struct, frozen=True):
 
     events: list[tuple[int, bytes]]
     done: bool = False
+
+
+class LockHolder(msgspec.Struct, frozen=True, array_like=True):
+    """Replica that holds a lock. ``since`` is a number that is larger each time that the lock has another holder."""
+
+    slot: int
+    since: int
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,12 +107,14 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
     """Resources or lists have changed.
 
     ``lists`` are the changed entries of lists, by the name of the event; None if the entries are not known. ``entries``
-    are the changed entries of directories, by URI.
+    are the changed entries of directories, by URI. ``provider`` is the name of the provider that a replica watches for
+    all, if it has reported the changes.
     """
 
     uris: list[str] = []
     lists: dict[str, list[str] | None] = {}
     entries: dict[str, list[str]] = {}
+    provider: str = ""
 
 
 class SessionEnded(msgspec.Struct, frozen=True, tag=True):
@@ -251,6 +263,26 @@ class ConnectionLetter(msgspec.Struct, frozen=True, tag=True):
     parts: int = 0
 
 
+class WatchLetter(msgspec.Struct, frozen=True, tag=True):
+    """The replica ``slot`` has subscribers to resources of a source that the addressed one watches for all.
+
+    ``added`` are all URIs in the ``first`` letter, and URIs with new subscriptions in later ones.
+    """
+
+    watch: str
+    slot: int
+    added: list[str]
+    removed: list[str] = []
+    first: bool = False
+
+
+class WatchedLetter(msgspec.Struct, frozen=True, tag=True):
+    """The replica ``slot`` watches a source for the addressed one from now on."""
+
+    watch: str
+    slot: int
+
+
 Letter: TypeAlias = (
     AnswerLetter
     | FollowLetter
@@ -260,6 +292,8 @@ Letter: TypeAlias = (
     | HearTaskLetter
     | TaskMessageLetter
     | ConnectionLetter
+    | WatchLetter
+    | WatchedLetter
 )
 
 

@@ -77,6 +77,7 @@ class Transform(ForwardingProvider):
         self.provider = provider
         self.name = provider.name
         self.changes = provider.changes
+        self.shares_watch = provider.shares_watch
         self.naming = provider.naming
 
     def __repr__(self) -> str:
@@ -374,6 +375,10 @@ class Transform(ForwardingProvider):
         """Yield changes of resources that are shown, in batches."""
         async for batch in self.provider.watch(_Interest(interest, self)):
             yield self.changed(batch)
+
+    def outdated(self, uris: Collection[str]) -> None:
+        """Drop caches of resources that have changed."""
+        self.provider.outdated([own for uri in uris if (own := self.uri_in(uri)) is not None])
 
     def changed(self, changes: Iterable[Change]) -> list[Change]:
         """Return changes as they are seen from outside."""

@@ -62,4 +62,5 @@ def add_state(app: Server[Any], configuration: Configuration) -> None:
     store = store_of(configuration)
     from carrel.state.redis.state import RedisState
 
-    app.share_state(RedisState(store.url, store.keys, prefix=store.prefix), store.keys)
+    machine = "" if configuration.worker is None else configuration.worker.key.hex()
+    app.share_state(RedisState(store.url, store.keys, prefix=store.prefix, machine=machine), store.keys)

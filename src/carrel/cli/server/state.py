@@ -45,6 +45,7 @@ NAMES = {
     "record": "records of logins",
     "bucket": "limits",
     "mailbox": "mailboxes",
+    "lock": "locks",
 }
 #: Characters of the shortest start of the id of a session that is accepted, and of a whole id.
 SHORTEST, WHOLE = 8, 64

@@ -47,6 +47,7 @@ class DatabaseSource(BaseSource):
     """
 
     options = DatabaseOptions
+    shares_watch = True
     naming = "give each database its own name with the option alias, in carrel.toml or in Python"
 
     def __init__(self, target: str, options: DatabaseOptions = DatabaseOptions()) -> None:  # noqa: B008
@@ -64,6 +65,7 @@ class DatabaseSource(BaseSource):
         self._offers = Offers(address.base, self._name)
         self._watches = RunningWatches()
         self.name = address.base
+        self.changes = "machine" if address.path else "everywhere"
         self.prefixes: Sequence[str] = (address.base,)
 
     def __repr__(self) -> str:
@@ -245,6 +247,10 @@ class DatabaseSource(BaseSource):
         return await call_query_tool(self._seen(request), arguments, request.client)
 
     # Changes
+
+    def outdated(self, uris: Collection[str]) -> None:
+        """Forget the schema."""
+        self._reader.cache.forget()
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return the changes of the schema and of the rows of each table."""

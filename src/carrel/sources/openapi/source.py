@@ -44,6 +44,7 @@ class OpenAPISource(BaseSource):
     """
 
     options = OpenAPIOptions
+    shares_watch = True
     naming = "give each API its own name with the option api_name, in carrel.toml or in Python"
 
     def __init__(
@@ -58,6 +59,7 @@ class OpenAPISource(BaseSource):
         self._location = location_of(target)
         self._options = options
         self._app = app
+        self.shares_watch = app is None
         self._description = description
         self._workers = Workers(self, "carrel-openapi")
         self._transport: ApiTransport | None = None

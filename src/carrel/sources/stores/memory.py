@@ -73,6 +73,8 @@ class MemorySource(AddressedSource):
         ConfigError: the URL names no store.
     """
 
+    shares_watch = False  # it is the memory of this process
+
     @staticmethod
     def store(address: StoreAddress, options: StoreOptions) -> InMemoryStore:
         """Return the store of a name."""

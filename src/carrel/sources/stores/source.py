@@ -63,6 +63,7 @@ class StoreSource(BaseSource):
     """Read-only provider of the objects in a store below the prefix of its address."""
 
     options: type[StoreOptions] = StoreOptions
+    shares_watch = True
     _documents: Documents
     naming = "give each store its own name with the option alias, in carrel.toml or in Python"
 

@@ -279,6 +279,8 @@ class ZipSource(StoreSource):
         ConfigError: the URL has no path, or the name of the archive is too long for a URI.
     """
 
+    changes = "machine"
+
     def __init__(self, target: str, options: StoreOptions = StoreOptions()) -> None:  # noqa: B008
         path = path_of(target)
         name = options.alias or os.path.basename(path)

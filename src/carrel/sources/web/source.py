@@ -6,6 +6,8 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/resources#https%
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from typing import TYPE_CHECKING
 
@@ -64,6 +66,7 @@ class WebSource(BaseSource):
     """
 
     options = WebOptions
+    shares_watch = True
     _documents: Documents
 
     def __init__(
@@ -86,6 +89,8 @@ class WebSource(BaseSource):
         )
         self._listing: SharedPages | None = None
         self._looked = 0.0
+        self._is_outdated = False
+        """Whether another replica has seen that pages have changed since the list was made."""
         self._lock = asyncio.Lock()
         self._versions: dict[str, tuple[bytes, int]] = {}
         self._watches = RunningWatches()
@@ -122,6 +127,8 @@ class WebSource(BaseSource):
         self._workers.check()
         async with self._lock:
             now = asyncio.get_running_loop().time()
+            refresh = refresh or self._is_outdated
+            self._is_outdated = False
             if self._listing is None or refresh or now - self._looked > self._options.cache_seconds:
                 found = await self._lister.look(refresh=refresh)
                 described = {uri: self._documents.describe(one) for uri, one in found.resources.items()}
@@ -236,6 +243,15 @@ class WebSource(BaseSource):
         return hits[:limit]
 
     # Changes
+
+    def outdated(self, uris: Collection[str]) -> None:
+        """Validate cached pages at the site before they are used again."""
+        self._is_outdated = True
+        for uri in uris:
+            with contextlib.suppress(MCPError):
+                known = self._pages.cache.get(self._scope.address(uri).url)
+                if known is not None:
+                    known.fresh_until = -math.inf
 
     def watch(self, interest: Interest) -> AsyncIterator[Collection[Change]]:
         """Return changes that polling finds: of the list, of feeds and sitemaps, and of subscribed pages."""

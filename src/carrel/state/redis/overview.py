@@ -19,7 +19,7 @@ from carrel.state.redis.tables import Keys, RedisSessions
 __all__ = ["KINDS", "RedisOverview", "SessionSummary", "StoreSummary"]
 
 #: Kinds of records by the names of their keys.
-KINDS = ("session", "stream", "task", "exchange", "record", "bucket", "mailbox")
+KINDS = ("session", "stream", "task", "exchange", "record", "bucket", "mailbox", "lock")
 #: Keys that Redis looks at for one command, and commands of one pipeline.
 BATCH = 1000
 #: Characters of the id of a session that are shown: random ones, but not enough to use the session.

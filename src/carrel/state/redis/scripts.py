@@ -134,6 +134,36 @@ return expires and tonumber(expires) > time[1] * 1000000 + time[2] and 1 or 0
 """
 )
 
+# Locks: the slot of the holder, and a number that grows
+
+#: Returns the holder. KEYS: counters, leases, lock. ARGV: slot, lifetime in milliseconds.
+ACQUIRE = Script(
+    """
+local held = redis.call('GET', KEYS[3])
+if held then
+  local slot = string.match(held, '%d+')
+  if slot == ARGV[1] then
+    redis.call('PEXPIRE', KEYS[3], ARGV[2])
+    return held
+  end
+  local time = redis.call('TIME')
+  local expires = redis.call('ZSCORE', KEYS[2], slot)
+  if expires and tonumber(expires) > time[1] * 1000000 + time[2] then return held end
+end
+held = string.format('%s %.0f', ARGV[1], redis.call('HINCRBY', KEYS[1], 'locks', 1))
+redis.call('SET', KEYS[3], held, 'PX', ARGV[2])
+return held
+"""
+)
+
+#: KEYS: lock. ARGV: slot.
+RELEASE = Script(
+    """
+local held = redis.call('GET', KEYS[1])
+if held and string.match(held, '%d+') == ARGV[1] then redis.call('DEL', KEYS[1]) end
+"""
+)
+
 # Sessions. KEYS: the hash of a session.
 
 #: ARGV: lifetime in milliseconds, and fields, each followed by its value.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from carrel.errors import ConfigError
 from carrel.protocol.connection import MAX_SLOT
-from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
-from carrel.state.records import Notice, ReplicaGone
+from carrel.state.interfaces import Bus, EventLog, Locks, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
+from carrel.state.records import LockHolder, Notice, ReplicaGone
 from carrel.state.redis import scripts
 from carrel.state.redis.address import read_address
 from carrel.state.redis.connection import RedisClient
@@ -23,6 +23,7 @@ from carrel.state.redis.tables import (
     RedisSessions,
     RedisTasks,
     RedisUsedStates,
+    milliseconds,
 )
 
 __all__ = ["LEASE", "NOTICES", "RedisState"]
@@ -38,7 +39,8 @@ class RedisState:
 
     ``url`` is a ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://`` or ``redis+cluster://`` URL.
     ``keys`` encrypt everything that is stored; all replicas need the same ones (32 bytes each; the first one encrypts,
-    all of them decrypt). Stores with different prefixes are independent. ``lease`` is in seconds.
+    all of them decrypt). Stores with different prefixes are independent. ``lease`` is in seconds. Replicas that give
+    the same ``machine`` see the same files.
 
     Raises:
         ConfigError: the URL or a key is not valid, or the extra ``redis`` is not installed.
@@ -49,11 +51,19 @@ class RedisState:
     on_one_machine = False
 
     def __init__(
-        self, url: str, keys: Sequence[bytes], *, prefix: str = "carrel", lease: float = LEASE, notices: int = NOTICES
+        self,
+        url: str,
+        keys: Sequence[bytes],
+        *,
+        prefix: str = "carrel",
+        lease: float = LEASE,
+        notices: int = NOTICES,
+        machine: str = "",
     ) -> None:
         if not prefix or set(prefix) & set("{}") or lease <= 0:
             raise ConfigError("The prefix of a state in Redis is a text without braces, and its lease is positive")
         self.lease = lease
+        self.machine = machine
         self.slot = -1
         self._token = secrets.token_hex(8)
         """Value that only this replica knows: it tells the slot of this replica from one of the same number."""
@@ -72,6 +82,7 @@ class RedisState:
         self._mailbox = RedisMailbox(client, names, sealer)
         self.bus: Bus = self._bus
         self.mailbox: Mailbox = self._mailbox
+        self.locks: Locks = RedisLocks(self, client, names)
         self._reader = MessageReader(client, self._bus, self._mailbox, names)
         self._reader.on_notice = self._on_notice
 
@@ -164,3 +175,22 @@ class RedisState:
     async def has_replica(self, slot: int) -> bool:
         """Return whether a running replica has this slot."""
         return bool(await self._client.run(scripts.HAS_REPLICA, [self._keys.leases], slot))
+
+
+class RedisLocks:
+    """Locks in Redis: the slot of the holder, and a number that grows."""
+
+    def __init__(self, state: RedisState, client: RedisClient, keys: Keys) -> None:
+        self._state = state
+        self._client = client
+        self._keys = keys
+
+    async def acquire(self, name: str, ttl: float) -> LockHolder:
+        """Take a lock for ``ttl`` seconds, or hold it for so long from now on; return its holder."""
+        keys = [self._keys.counters, self._keys.leases, self._keys.lock(name)]
+        holder = await self._client.run(scripts.ACQUIRE, keys, self._state.slot, milliseconds(ttl))
+        return LockHolder(*map(int, holder.split()))
+
+    async def release(self, name: str) -> None:
+        """Release a lock, if this replica holds it."""
+        await self._client.run(scripts.RELEASE, [self._keys.lock(name)], self._state.slot)

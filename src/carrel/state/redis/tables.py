@@ -16,7 +16,16 @@ from carrel.state.redis import scripts
 from carrel.state.redis.connection import RedisClient
 from carrel.state.redis.sealing import OVERHEAD, RecordSealer, digest
 
-__all__ = ["Keys", "RedisEvents", "RedisQuotas", "RedisRecords", "RedisSessions", "RedisTasks", "RedisUsedStates"]
+__all__ = [
+    "Keys",
+    "RedisEvents",
+    "RedisQuotas",
+    "RedisRecords",
+    "RedisSessions",
+    "RedisTasks",
+    "RedisUsedStates",
+    "milliseconds",
+]
 
 #: Maximum number of session records that are kept in this process for use while Redis is away.
 MAX_KNOWN = 20_000
@@ -57,6 +66,9 @@ class Keys:
 
     def record(self, key: str) -> str:
         return f"{self.start}record:{digest(key.encode())}"
+
+    def lock(self, name: str) -> str:
+        return f"{self.start}lock:{digest(name.encode())}"
 
     def bucket(self, name: str) -> str:
         return f"{self.start}bucket:{digest(name.encode())}"

@@ -26,6 +26,7 @@ PARTS: dict[str, type] = {
     "used": interfaces.UsedStates,
     "quotas": interfaces.Quotas,
     "records": interfaces.RecordTable,
+    "locks": interfaces.Locks,
 }
 
 #: Status of a response.

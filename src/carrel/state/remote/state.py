@@ -13,6 +13,7 @@ from carrel.state.interfaces import (
     Bus,
     EventLog,
     LeaseExpired,
+    Locks,
     Mailbox,
     Quotas,
     RecordTable,
@@ -131,6 +132,7 @@ class RemoteState:
     shared = True
     immediate = False
     on_one_machine = True
+    machine = ""
     slot = -1
     lease = 0.0
     bus_name = ""
@@ -147,6 +149,7 @@ class RemoteState:
         self.used: UsedStates = cast("UsedStates", parts["used"])
         self.quotas: Quotas = cast("Quotas", parts["quotas"])
         self.records: RecordTable = cast("RecordTable", parts["records"])
+        self.locks: Locks = cast("Locks", parts["locks"])
 
     async def _call(self, name: str, *arguments: Any) -> Any:
         return await self.connection.call(NUMBERS["", name], arguments)

@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from carrel.state.interfaces import Bus, EventLog, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
+from carrel.state.interfaces import Bus, EventLog, Locks, Mailbox, Quotas, RecordTable, Sessions, TaskStore, UsedStates
 from carrel.state.memory import MemoryState, MemoryTables
 
 PARTS = {
@@ -20,6 +20,7 @@ PARTS = {
     "used": UsedStates,
     "quotas": Quotas,
     "records": RecordTable,
+    "locks": Locks,
 }
 
 
