@@ -56,7 +56,7 @@ class Member:
         self._script, self._arguments = PROGRAM, [application, str(self.port), url]
         self._command: list[str] = []
         if application == "gateway":
-            self._command = ["gateway", str(folder / "servers.json"), "--http", str(self.port), "--state", url]
+            self._command = ["gateway", str(folder / "carrel.toml"), "--http", str(self.port), "--state", url]
         if application == "conformance":
             self._script, self._arguments = CONFORMANCE, ["--port", str(self.port), "--state", url]
         self._folder = folder
@@ -133,17 +133,19 @@ async def replicated(
     replicas: int = 4,
     lease: float | None = None,
     ahead: int = 0,
+    port: int | None = None,
 ) -> AsyncIterator[Group]:
-    """Run replicas of ``conformance``, of ``carrel gateway servers.json``, or of an application of ``program.py``,
+    """Run replicas of ``conformance``, of ``carrel gateway carrel.toml``, or of an application of ``program.py``,
     behind HAProxy.
 
-    The application with a journal has a ``lease``, in seconds. The clock of the last replica is ``ahead``.
+    The application with a journal has a ``lease``, in seconds. The clock of the last replica is ``ahead``. ``port`` is
+    the port of HAProxy, by default any.
     """
     members = [
         Member(number, application, store.url, folder, lease, ahead=ahead if number == replicas - 1 else 0)
         for number in range(replicas)
     ]
-    port = free_port()
+    port = free_port() if port is None else port
     servers = "\n    ".join(f"server r{each.port} 127.0.0.1:{each.port}" for each in members)
     configuration = folder / "haproxy.cfg"
     configuration.write_text(HAPROXY.format(port=port, servers=servers))

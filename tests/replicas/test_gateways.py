@@ -12,8 +12,16 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from carrel import Client
+from carrel.client.handlers import Handlers, URLElicitation
+from carrel.security.client import Bearer
+from carrel.transports.client.options import HTTPOptions
+from gateway.test_grants import Team
+from support.http_process import free_port
+from support.openid_provider import Provider, provider
 from support.parties import python
 from support.redis_servers import RedisServer, redis_server
 
@@ -35,8 +43,8 @@ def store() -> Iterator[RedisServer]:
 @asynccontextmanager
 async def gateways(store: RedisServer, folder: Path) -> AsyncIterator[Group]:
     """Run two replicas of a gateway to the shop, which writes a journal."""
-    shop = {"command": python("1"), "args": [str(SHOP), str(folder / "journal")]}
-    (folder / "servers.json").write_text(json.dumps({"mcpServers": {"shop": shop}}))
+    command, arguments = json.dumps(python("1")), json.dumps([str(SHOP), str(folder / "journal")])
+    (folder / "carrel.toml").write_text(f"[servers.shop]\ncommand = {command}\nargs = {arguments}\n")
     async with replicated("gateway", store, folder, replicas=2) as group:
         yield group
 
@@ -180,3 +188,74 @@ async def test_while_redis_is_away_a_retry_is_refused_and_a_later_one_succeeds(t
             done = (await call(one, "order", **answer(asked, name="Zoë")))["result"]
             assert done["content"][0]["text"] == "3 for Zoë"
             assert effects(group) == ["reserve", "send"]
+
+
+LOGIN = """
+[auth]
+issuer = "{issuer}"
+resource = "{url}/mcp"
+
+[gateway]
+public_url = "{url}"
+
+[servers.team]
+url = "{team}"
+"""
+
+
+@pytest.fixture(scope="module")
+def auth() -> Iterator[Provider]:
+    with provider() as running:
+        yield running
+
+
+@pytest.fixture
+def team(auth: Provider) -> Iterator[Team]:
+    with Team(auth).serve() as running:
+        yield running
+
+
+def log_in(auth: Provider, page: str, user: str) -> httpx2.Response:
+    """Open a page of the gateway, log in there and at the server behind it, and return the last page."""
+    with httpx2.Client() as browser:
+        shown = browser.get(page)
+        if shown.status_code == 303:  # to the login at the gateway
+            back = browser.get(auth.browse(shown.headers["location"], user))
+            assert back.status_code == 303, back.text
+            shown = browser.get(back.headers["location"])
+        if shown.status_code != 200:
+            return shown
+        sent = browser.post(page.partition("?")[0], data={"ticket": page.partition("ticket=")[2]})
+        assert sent.status_code == 303, sent.text
+        return browser.get(auth.browse(sent.headers["location"], user))
+
+
+async def test_a_user_logs_in_through_any_replica_and_is_logged_in_at_all(
+    auth: Provider, team: Team, store: RedisServer, tmp_path: Path
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    (tmp_path / "carrel.toml").write_text(LOGIN.format(issuer=auth.issuer, url=url, team=team.url))
+    auth.protect(f"{url}/mcp", "mcp")
+    token = auth.person("ann", f"{url}/mcp", "mcp")["access_token"]
+    pages = []
+
+    async def visit(page: URLElicitation) -> bool:
+        pages.append(page.url)
+        refused = await asyncio.to_thread(log_in, auth, page.url, "eve")
+        assert refused.status_code == 403
+        shown = await asyncio.to_thread(log_in, auth, page.url, "ann")
+        assert shown.status_code == 200, shown.text
+        assert "is connected" in shown.text
+        return True
+
+    async with replicated("gateway", store, tmp_path, replicas=2, port=port) as group:
+        for target in (f"{url}/mcp", *(f"http://127.0.0.1:{member.port}/mcp" for member in group.members)):
+            http = HTTPOptions(auth=Bearer(token))
+            async with Client(target, revision="2026-07-28", http=http, handlers=Handlers(elicit_url=visit)) as client:
+                result = await client.call_tool("team_login", {}) if not pages else None
+                assert result is None or not result.is_error, result
+                assert (await client.call_tool("whoami", {})).text == "ann"
+        assert len(pages) == 1
+        gone = f"{url}/gateway/authorize?ticket=1-gone"
+        assert [(await asyncio.to_thread(httpx2.get, gone)).status_code for _ in range(2)] == [404, 404]

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from carrel.errors import AuthorizationError
-from carrel.gateway.browser_pages import digest, failed, one_of
+from carrel.gateway.browser_pages import digest, state_of
+from carrel.gateway.login_pages import LoginPages, failed
 from carrel.log import Log
 from carrel.security.client import MemoryStore, OAuth
 from carrel.security.client.authorization_server import find_server
@@ -66,13 +67,14 @@ class IssuerLogin:
         self._secure = urlsplit(public_url).scheme == "https"
         self._options: Mapping[str, Any] = {"store": MemoryStore(), "client_name": "Carrel gateway", **options}
         self._registering = asyncio.Lock()
+        self._shared = LoginPages()
         self._attempts: list[Attempt] = []
         self._by_state: dict[str, Attempt] = {}
         self._known: dict[bytes, tuple[str, float]] = {}
 
     def add_routes(self, app: Server) -> None:
         """Add the page to which browsers return."""
-        app.route(LOGIN)(self.finish)
+        self._shared.add(app, LOGIN, self.finish, state_of)
 
     async def identify(self, request: HTTPRequest) -> tuple[str, str] | None:
         """Return the logged-in user's issuer and subject, or None."""
@@ -118,7 +120,7 @@ class IssuerLogin:
 
     async def finish(self, request: HTTPRequest) -> HTTPResponse:
         """Handle the redirect from the authorization server, once, in the browser that started the login."""
-        state = one_of(request.query, "state") or ""
+        state = state_of(request)
         attempt, browser = self._by_state.get(state), self._browser_of(request) or ""
         if (
             attempt is None
@@ -173,6 +175,7 @@ class IssuerLogin:
         options: dict[str, Any] = {"issuer": self._issuer, "offline": False, **self._options}
         auth = OAuth(authorize=authorize, redirect_uri=f"{self._base}{LOGIN}", **options)
         auth.registering = self._registering
+        auth.state_prefix = self._shared.mark
         try:
             host = urlsplit(self._issuer).hostname or ""
             auth.hosts.add(host)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from carrel.errors import AuthorizationError, ConfigError
+from carrel.gateway.login_pages import LoginPages, failed
 from carrel.log import Log
 from carrel.security.server.proxy.pages import page, redirect
 from carrel.transports.addresses import is_loopback
@@ -127,6 +128,8 @@ class BrowserPages:
         self._secure = parts.scheme == "https"
         self._login = login
         self._patience = patience
+        self.shared = LoginPages()
+        """The pages among those of the replicas."""
         self._by_ticket: dict[str, PendingAuthorization] = {}
         self._by_state: dict[str, PendingAuthorization] = {}
 
@@ -148,9 +151,9 @@ class BrowserPages:
 
     def add_routes(self, app: Server) -> None:
         """Add the pages to the gateway's server. Call this before the server starts."""
-        app.route(START, methods=("GET", "POST"), max_body=4096)(self.start)
-        app.route(CALLBACK)(self.callback)
-        app.route(f"{CALLBACK}/*")(self.callback)
+        self.shared.add(app, START, self.start, ticket_of, methods=("GET", "POST"))
+        self.shared.add(app, CALLBACK, self.callback, state_of)
+        self.shared.add(app, f"{CALLBACK}/*", self.callback, state_of)
         if self._login is not None and not callable(self._login):
             self._login.add_routes(app)
 
@@ -184,6 +187,7 @@ class BrowserPages:
             raise AuthorizationError("Too many logins are under way. Try again later")
         [state] = parse_qs(urlsplit(page).query)["state"]
         pending = PendingAuthorization(upstream, principal, page, state, self._patience)
+        pending.ticket = self.shared.mark() + pending.ticket
         self._by_ticket[pending.ticket] = self._by_state[state] = pending
         return pending
 
@@ -198,8 +202,7 @@ class BrowserPages:
 
     async def start(self, request: HTTPRequest) -> HTTPResponse:
         """Show the consent page. When the user agrees, send the browser to the authorization server."""
-        given = request.query if request.method != "POST" else request.body.decode("ascii", "replace")
-        pending = self._by_ticket.get(one_of(given, "ticket") or "")
+        pending = self._by_ticket.get(ticket_of(request))
         if pending is None or pending.response.done():
             return failed(404, "This link is not valid any more. Make the request again to get a new one.")
         if pending.principal is not None:
@@ -223,7 +226,7 @@ class BrowserPages:
 
     async def callback(self, request: HTTPRequest) -> HTTPResponse:
         """Handle the redirect from the authorization server, once, in the browser that started the authorization."""
-        pending = self._by_state.get(one_of(request.query, "state") or "")
+        pending = self._by_state.get(state_of(request))
         if pending is None:
             return failed(400, "No login is under way for this response. It may have been used already.")
         browser = self._cookie_of(request)
@@ -291,6 +294,17 @@ def digest(browser: str) -> bytes:
     return sha256(browser.encode()).digest()
 
 
+def ticket_of(request: HTTPRequest) -> str:
+    """Return the ticket in a request for a page."""
+    given = request.query if request.method != "POST" else request.body.decode("ascii", "replace")
+    return one_of(given, "ticket") or ""
+
+
+def state_of(request: HTTPRequest) -> str:
+    """Return the ``state`` in an authorization response."""
+    return one_of(request.query, "state") or ""
+
+
 def one_of(query: str, name: str) -> str | None:
     """Return a query parameter, or None if it does not occur exactly once."""
     try:
@@ -298,8 +312,3 @@ def one_of(query: str, name: str) -> str | None:
     except ValueError:
         return None
     return values[0] if len(values) == 1 else None
-
-
-def failed(status: int, message: str) -> HTTPResponse:
-    """Return an error page."""
-    return page(status, "Not connected", f"<p>{escape(message)}</p>")

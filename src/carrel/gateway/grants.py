@@ -140,8 +140,10 @@ class Grant:
             own = {"authorize": self._authorize, "redirect_uri": pages.redirect_uri}
         self._auth = OAuth(**{**own, **options})
         self._auth.registering = registering
-        if pages is not None and "redirect_uri" not in options:
-            self._auth.redirect_uri_of = pages.redirect_uri_of
+        if pages is not None:
+            self._auth.state_prefix = pages.shared.mark
+            if "redirect_uri" not in options:
+                self._auth.redirect_uri_of = pages.redirect_uri_of
         self._page: str | None = None
         self._pending: PendingAuthorization | None = None
         self._waiting = asyncio.Event()

@@ -95,6 +95,8 @@ class OAuth(OAuthCredentials):
         """Lock shared by all credentials with the same registration, so that the client is registered only once."""
         self.redirect_uri_of: Callable[[str], str] | None = None
         """Returns a separate redirect URI for an issuer, so that responses of other servers are rejected."""
+        self.state_prefix: Callable[[], str] = str
+        """Returns the beginning of ``state``, by which the receiver of responses finds this login."""
 
     def known_as(self) -> str | None:
         """Return the pre-registered client identifier, if any."""
@@ -162,7 +164,8 @@ class OAuth(OAuthCredentials):
                 identity = await self.identify(server)  # another login may have registered the client meanwhile
                 if identity is None or not fits(identity, redirect_uri):
                     identity = await self._register(server, redirect_uri)
-        request = prepare_request(server, identity.id, redirect_uri, scopes, target.resource)
+        prefix = self.state_prefix()
+        request = prepare_request(server, identity.id, redirect_uri, scopes, target.resource, state_prefix=prefix)
         url = check_page(request.url)
         if callback is None:
             assert self._authorize is not None

@@ -34,15 +34,23 @@ class AuthorizationRequest(NamedTuple):
 
 
 def prepare_request(
-    server: AuthorizationServer, client_id: str, redirect_uri: str, scopes: frozenset[str], resource: str | None
+    server: AuthorizationServer,
+    client_id: str,
+    redirect_uri: str,
+    scopes: frozenset[str],
+    resource: str | None,
+    *,
+    state_prefix: str = "",
 ) -> AuthorizationRequest:
     """Return an authorization code request with a new ``state``, a new PKCE code verifier, and a nonce for an ID token.
+
+    ``state`` begins with ``state_prefix``.
 
     Raises:
         AuthorizationError: the server has no authorization endpoint.
     """
     endpoint = server.endpoint("authorization_endpoint")
-    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(64)
+    state, verifier = state_prefix + secrets.token_urlsafe(32), secrets.token_urlsafe(64)
     challenge = urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     query = {
         "response_type": "code",
