@@ -121,6 +121,15 @@ class Audience:
         await self.wait()
         return time.perf_counter() - begun
 
+    def detach(self) -> list[int]:
+        """Stop reading from the streams, and return their descriptors."""
+        descriptors = []
+        for stream in self.streams:
+            assert stream.transport is not None
+            stream.transport.pause_reading()
+            descriptors.append(stream.transport.get_extra_info("socket").fileno())
+        return descriptors
+
     def expect(self, number: int) -> None:
         """Wait for this many events from now on."""
         self.expected = number
