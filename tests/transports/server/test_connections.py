@@ -3,7 +3,7 @@
 import asyncio
 
 from carrel import Limits
-from carrel.transports.server.connections import Connections
+from carrel.transports.server.connections import PER_TURN, Connections
 
 
 class Member:
@@ -90,3 +90,35 @@ async def test_connections_are_checked_until_it_stops():
             await asyncio.sleep(0.005)
     connections.stop()
     connections.stop()
+
+
+async def test_other_tasks_run_while_thousands_of_connections_are_checked():
+    connections = table(header_timeout=0.02, max_connections_per_address=10_000)
+    members = [busy(connections, "a") for _ in range(3 * PER_TURN)]
+    checked: list[int] = []
+
+    async def count() -> None:
+        while not members[-1].checks:
+            if members[0].checks:
+                checked.append(sum(member.checks for member in members))
+            await asyncio.sleep(0)
+
+    connections.watch()
+    await asyncio.wait_for(count(), 60)
+    connections.stop()
+    assert checked == [PER_TURN, 2 * PER_TURN]
+
+
+async def test_a_connection_that_is_closed_during_a_check_is_not_checked():
+    connections = table(header_timeout=0.02, max_connections_per_address=10_000)
+    first, *_, last = [busy(connections, "a") for _ in range(2 * PER_TURN)]
+    connections.watch()
+    async with asyncio.timeout(60):
+        while not first.checks:
+            await asyncio.sleep(0)
+    connections.remove(last)
+    async with asyncio.timeout(60):
+        while first.checks < 2:
+            await asyncio.sleep(0)
+    connections.stop()
+    assert not last.checks

@@ -12,7 +12,7 @@ import pytest
 from carrel import Context
 from carrel.transports.server import http_response
 from carrel.transports.server.direct import DirectWriter, direct_writer, disconnection, write_response
-from carrel.transports.server.streams import HIGH_WATER
+from carrel.transports.server.streams import COMMENT, HIGH_WATER
 from support.raw_http import BOTH, PATIENCE, head, modern, modern_headers, serving
 from support.stdio_process import encode, request
 
@@ -95,6 +95,23 @@ async def test_every_event_arrives_in_order_although_its_reader_stalls(site, sho
     assert 0 < len(written) < sent
     stream.client.reader._transport.resume_reading()
     assert [(await stream.message())["number"] for _ in range(sent)] == list(range(sent))
+
+
+async def test_a_keep_alive_comment_is_written_at_once_unless_its_reader_stalls(site, shop, written):
+    stream = await site.listen("memo://text")
+    await (await site.ask("tools/list")).json()
+    (entry,) = shop.app.endpoint.runtime.hub._entries
+    entry.channel.keep_alive()
+    assert written == [COMMENT]
+    assert (await stream.event()).comment == ""
+    stream.client.reader._transport.pause_reading()
+    while entry.channel.direct.ready:
+        entry.channel.send(b'{"text":"%b"}' % (b"x" * 8000))
+    sent = len(written)
+    entry.channel.keep_alive()
+    assert len(written) == sent
+    assert entry.channel.ping, "the comment waits for its turn"
+    stream.client.close()
 
 
 async def test_a_middleware_sees_every_message(shop, written):

@@ -23,6 +23,8 @@ RESERVE = 64
 
 #: The longest time between two checks of all connections, in seconds.
 INTERVAL = 1.0
+#: Connections that are checked in one turn of the event loop.
+PER_TURN = 500
 
 
 class Member(Protocol):
@@ -51,7 +53,8 @@ class Connections:
         self._open: dict[Member, None] = {}
         self._count: dict[str, int] = {}
         self._idle: dict[str, dict[Member, None]] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._unchecked: list[Member] = []
         self._heap = Heap()
 
     def __len__(self) -> int:
@@ -112,13 +115,24 @@ class Connections:
             self._timer = None
 
     def _check(self) -> None:
-        now = asyncio.get_running_loop().time()
+        self._unchecked = list(self._open)
+        self._check_some()
+
+    def _check_some(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        some, self._unchecked = self._unchecked[:PER_TURN], self._unchecked[PER_TURN:]
         try:
-            for member in list(self._open):
-                member.check(now)
-            self._heap.check(now)
+            for member in some:
+                if member in self._open:
+                    member.check(now)
+            if not self._unchecked:
+                self._heap.check(now)
         finally:
-            self.watch()
+            if self._unchecked:
+                self._timer = loop.call_soon(self._check_some)
+            else:
+                self.watch()
 
 
 @contextlib.contextmanager

@@ -58,6 +58,8 @@ HEALTH = "/healthz"
 
 #: Milliseconds after which clients reconnect their GET streams to other replicas when this one stops.
 RECONNECT = 200
+#: Streams that get a keep-alive comment in one turn of the event loop.
+STREAMS_PER_TURN = 200
 
 #: Path of the protected resource metadata of any authorizer (RFC 9728).
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
@@ -249,18 +251,23 @@ class StreamableHTTP:
             except TimeoutError:
                 if loop.time() >= due:
                     due = loop.time() + self._keep_alive
-                    self._look_after_streams()
+                    await self._look_after_streams()
                 self._sessions.sweep()
 
-    def _look_after_streams(self) -> None:
-        """Send a comment on each stream, and close streams that block for ``write_timeout``."""
-        for stream in self._streams:
-            stream.stalls = stream.stalls + 1 if stream.ping else 0
-            if stream.stalls * self._keep_alive >= self._limits.write_timeout:
-                stream.give_up()
-            else:
-                stream.ping = True
-                stream.wake()
+    async def _look_after_streams(self) -> None:
+        """Send a comment on each stream, and close streams that block for ``write_timeout``.
+
+        The event loop has a turn after every few streams, as there may be thousands.
+        """
+        for number, stream in enumerate(tuple(self._streams), 1):
+            if stream in self._streams:
+                stream.stalls = stream.stalls + 1 if stream.ping else 0
+                if stream.stalls * self._keep_alive >= self._limits.write_timeout:
+                    stream.give_up()
+                else:
+                    stream.keep_alive()
+            if not number % STREAMS_PER_TURN:
+                await asyncio.sleep(0)
 
     # One request
 

@@ -39,6 +39,8 @@ MAX_EVENT_BYTES = 1024 * 1024
 HIGH_WATER = 64
 HIGH_WATER_BYTES = 1024 * 1024
 
+#: Event without data, which keeps a connection alive.
+COMMENT = b":\r\n\r\n"
 
 #: The states that ``send`` compares, for each message.
 DISCONNECTED, ABORTED = StreamConnection.DISCONNECTED, StreamConnection.ABORTED
@@ -203,6 +205,14 @@ class Stream(StreamStates):
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
+    def keep_alive(self) -> None:
+        """Send a comment, at once if everything before it has been sent."""
+        if self.direct is not None and self._sender_waits and self.direct.ready:
+            self.direct.write(COMMENT)
+        else:
+            self.ping = True
+            self.wake()
+
     def nudge(self) -> None:
         """Begin the stream although there is no message to send yet."""
         self.nudged = True
@@ -230,7 +240,7 @@ class Stream(StreamStates):
         pieces: list[bytes] = []
         if self.ping:
             self.ping = False
-            pieces.append(b":\r\n\r\n")
+            pieces.append(COMMENT)
         messages, self._messages = self._messages, []
         if self._held:
             messages.extend(self._held.values())
