@@ -55,6 +55,9 @@ LANGUAGES = tuple(STOP_WORDS)
 #: Characters of a text that tell its language.
 SAMPLE = 4000
 _WORDS = re.compile(r"[^\W\d_]+")
+#: Small letters of ASCII, and spaces for all other characters.
+_LETTERS = bytes(ord(chr(byte).lower()) if byte < 128 and chr(byte).isalpha() else 32 for byte in range(256))
+_ALL = frozenset[str]().union(*STOP_WORDS.values())
 _CHINESE = (
     "怎么样|怎么办|怎么|怎样|如何|为什么|什么|为何|哪些|哪个|哪里|哪种|是否|能否|能不能|可不可以|有没有|可以|请问|多少|"
     "之间|应该|需要|我想|(?<!目)的(?!确)|[吗呢吧]"
@@ -78,11 +81,15 @@ def stop_words_of(words: Iterable[str]) -> set[str]:
 
 def language_of(text: str) -> str:
     """Return the language of a text; English if it is in another language, or in none."""
-    return _language(set(_WORDS.findall(text[:SAMPLE].casefold())))
+    sample = text[:SAMPLE]
+    if sample.isascii():  # the same words, in a fifth of the time
+        return _language(set(sample.encode("ascii").translate(_LETTERS).decode("ascii").split()))
+    return _language(set(_WORDS.findall(sample.casefold())))
 
 
 def _language(words: set[str]) -> str:
     """Return the language with the most stop words among some words; one word tells nothing."""
+    words = words & _ALL
     found = {language: len(words & known) for language, known in STOP_WORDS.items()}
     best = max(found, key=lambda language: found[language])
     return best if found[best] > 1 else "english"
