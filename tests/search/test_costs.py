@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from carrel import Server
-from carrel.catalog.provider import Request
+from carrel.catalog.provider import Page, Provider, Request
+from carrel.errors import ResourceNotFound
+from carrel.search.store import IndexStore
 from carrel.sources.files.source import FilesSource
-from carrel.wire.resources import ReadResourceResult
-from search.indexed import searching, write
+from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
+from search.indexed import names, searching, write
 from support.memory_client import result
 
 #: Files that all match, and the words of each, which are about 250 tokens.
@@ -53,3 +57,47 @@ async def test_no_more_is_read_than_the_hits_and_the_page_show(tmp_path: Path) -
         assert len(found["structuredContent"]["hits"]) == len(files.reads) == 3
         await search(query="green tea", limit=3, budget=8000)
         assert 25 <= len(files.reads) <= 40
+
+
+class Vanishing(Provider):
+    """Provider whose resources can vanish although its list has them."""
+
+    name = "vanishing"
+    prefixes = ("memo://",)
+    guards = True
+
+    def __init__(self) -> None:
+        self.gone: set[str] = set()
+
+    def list_resources(self, request: Request) -> Page[Resource]:
+        return Page([Resource(f"memo://{number}", f"{number}.md", size=1) for number in range(FILES)])
+
+    def read_resource(self, uri: str, request: Request) -> ReadResourceResult:
+        if uri in self.gone:
+            raise ResourceNotFound(uri)
+        number = int(uri.removeprefix("memo://"))
+        text = "tea " * (FILES - number) + "pot " * number
+        return ReadResourceResult(contents=[TextResourceContents(uri, text)])
+
+    def shows(self, uri: str, request: Request) -> bool:
+        return uri not in self.gone
+
+
+async def test_hits_that_can_be_read_are_found_behind_many_that_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[int] = []
+    entries = IndexStore.entries
+
+    def counted(store: IndexStore, numbers: Sequence[int]) -> Any:
+        looked_up.extend(numbers)
+        return entries(store, numbers)
+
+    provider, app = Vanishing(), Server("shelf")
+    app.add_provider(provider)
+    async with searching(app, tmp_path / "cache") as (index, _):
+        monkeypatch.setattr(IndexStore, "entries", counted)
+        assert names(await index.search("tea", limit=3)) == ["0.md", "1.md", "2.md"]
+        assert len(looked_up) < FILES  # resources that cannot be among the first are not looked up
+        provider.gone = {f"memo://{number}" for number in range(55)}
+        assert names(await index.search("tea", limit=3)) == ["55.md", "56.md", "57.md"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from hypothesis import given
@@ -113,10 +113,49 @@ def in_order(found: Sequence[Ranked]) -> list[Ranked]:
     return sorted(found, key=key)
 
 
+def lookup(numbers: Iterable[int]) -> Mapping[int, IndexedResource]:
+    return ENTRIES
+
+
 @given(ALL, st.booleans())
 def test_passages_have_the_scores_and_the_order_of_the_definition(matches: Matches, by_rank: bool) -> None:
-    assert rank(ENTRIES, matches, words_of("tea"), NOW, by_rank=by_rank) == expected(matches, by_rank=by_rank)
+    ranking = rank(lookup, matches, words_of("tea"), NOW, by_rank=by_rank)
+    assert ranking == (expected(matches, by_rank=by_rank), 0.0)
+
+
+@given(ALL, st.integers(1, 5))
+def test_the_first_passages_are_the_first_of_all(matches: Matches, first: int) -> None:
+    looked_up: set[int] = set()
+
+    def found(numbers: Iterable[int]) -> Mapping[int, IndexedResource]:
+        looked_up.update(numbers)
+        return {number: ENTRIES[number] for number in looked_up if number in ENTRIES}
+
+    passages, least = rank(found, matches, words_of("tea"), NOW, first=first)
+    every = expected(matches, by_rank=False)
+    assert passages == [each for each in every if each.score >= least or each.named]
+    numbers = {each.entry.number for each in every}
+    if numbers <= ENTRIES.keys() and len(numbers) >= first and not matches_absent(matches):
+        assert len({each.entry.number for each in passages if each.score >= least}) >= first
+
+
+def matches_absent(matches: Matches) -> bool:
+    """Return whether some matches are of a resource that is not there."""
+    return any(match.number not in ENTRIES for kind in matches for match in kind)
+
+
+def test_resources_that_cannot_be_among_the_first_are_not_looked_up() -> None:
+    looked_up: set[int] = set()
+
+    def found(numbers: Iterable[int]) -> Mapping[int, IndexedResource]:
+        looked_up.update(numbers)
+        return ENTRIES
+
+    passages = [Match(number, 1, 9, score) for number, score in enumerate((9.0, 8.0, 5.0, 4.0))]
+    ranking = rank(found, Matches(passages, [], [], []), words_of("tea"), NOW, first=2)
+    assert looked_up == {0, 1}
+    assert [each.entry.number for each in ranking.passages] == [0, 1]
 
 
 def test_nothing_matches_nothing() -> None:
-    assert rank(ENTRIES, Matches([], [], [], []), words_of("tea"), NOW) == []
+    assert rank(lookup, Matches([], [], [], []), words_of("tea"), NOW) == ([], 0.0)

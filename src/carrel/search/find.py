@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -13,7 +13,7 @@ from carrel.catalog.provider import Request
 from carrel.search.engine import Match
 from carrel.search.identifiers import Identifier
 from carrel.search.manifest import IndexedResource
-from carrel.search.ranking import Matches, Ranked, best_of_each, rank
+from carrel.search.ranking import Matches, Ranked, Ranking, best_of_each, rank
 from carrel.search.store import IndexStore
 from carrel.search.terms import Word
 from carrel.uri.parse import percent_encode
@@ -54,6 +54,7 @@ class Filters:
         self._label = index.label
         self._visible = request.visible
         self._allows = request.allows
+        self._narrow = bool(self.restricted or request.view is not None or mime_type is not None or path)
         self._mime_type = None if mime_type is None else mime_type.lower()
         offered = {provider.name: provider for provider in index.catalog.providers}
         self._sources = {name for name in offered if source is None or self._is(name, source)}
@@ -64,6 +65,10 @@ class Filters:
                 name: (path, *(f"{prefix.rstrip('/')}/{encoded}" for prefix in provider.prefixes))
                 for name, provider in offered.items()
             }
+
+    def accept_all(self, store: IndexStore) -> bool:
+        """Return whether the filters accept all resources of an index, which are then not looked at one by one."""
+        return not self._narrow and self._sources.issuperset(store.manifest.providers())
 
     @property
     def restricted(self) -> bool:
@@ -107,41 +112,46 @@ class Accepted:
         self._store = store
         self._filters = filters
         self._looked_at: set[int] = set()
-        self.entries: dict[int, IndexedResource] = {}
+        self._all = filters.accept_all(store)
+        self._entries: dict[int, IndexedResource] = {}
 
     def of(self, ask: Callable[[int, int], list[Match]], wanted: int) -> list[Match]:
         """Return the first matches of accepted resources, as many as are wanted.
 
         ``ask`` returns matches, given how many and after how many.
         """
+        if self._all:
+            return ask(wanted, 0)
         found: list[Match] = []
         offset, size = 0, wanted * (2 if self._filters.restricted else 1)
         while len(found) < wanted and offset < MAX_LOOKED_AT:
             part = ask(size, offset)
-            self._look_up([match.number for match in part])
-            found += [match for match in part if match.number in self.entries]
+            entries = self.look_up(match.number for match in part)
+            found += [match for match in part if match.number in entries]
             if len(part) < size:
                 break
             offset, size = offset + size, size * 4
         return found[:wanted]
 
-    def _look_up(self, numbers: Sequence[int]) -> None:
+    def look_up(self, numbers: Iterable[int]) -> Mapping[int, IndexedResource]:
+        """Return at least the accepted resources among some, by their numbers."""
         fresh = [number for number in dict.fromkeys(numbers) if number not in self._looked_at]
         self._looked_at.update(fresh)
         accept = self._filters.accept
         for number, entry in self._store.entries(fresh).items():
             if accept(entry):
-                self.entries[number] = entry
+                self._entries[number] = entry
+        return self._entries
 
 
 class FoundPassages(NamedTuple):
-    """Passages for a query, best first.
+    """Passages for a query, best first: all, or the first ones.
 
     If nothing is relevant, ``ranked`` has only resources whose names have all words, ``nearest`` has the nearest
     passages, and ``absent`` the words that no text has.
     """
 
-    ranked: list[Ranked]
+    ranked: Ranking
     nearest: list[Ranked]
     absent: list[str]
 
@@ -154,8 +164,12 @@ class SearchQuery(NamedTuple):
     vector: Any = None
 
 
-def find(store: IndexStore, query: SearchQuery, filters: Filters, limit: int) -> FoundPassages:
+def find(
+    store: IndexStore, query: SearchQuery, filters: Filters, limit: int, first: int | None = None
+) -> FoundPassages:
     """Return the passages that match a query, more than ``limit`` if there are.
+
+    With ``first``, the passages of at least so many resources, if they are relevant and no resources are hidden.
 
     Raises:
         Damaged: the index cannot be read.
@@ -168,12 +182,12 @@ def find(store: IndexStore, query: SearchQuery, filters: Filters, limit: int) ->
     wanted = max(RANKED, RANKED_PER_HIT * limit)
     passages = accepted.of(lambda size, offset: engine.passages(words, size, offset, even=even), wanted)
     whole = accepted.of(lambda size, offset: engine.resources(words, size, offset, even=even), wanted)
-    first = [match.number for match in whole[:WHOLE]]
-    while first:
-        more = engine.passages(words, OF_WHOLE, even=even, resources=first)
+    numbers = [match.number for match in whole[:WHOLE]]
+    while numbers:
+        more = engine.passages(words, OF_WHOLE, even=even, resources=numbers)
         passages += more
         seen = {match.number for match in more}  # if they have taken all places, again without them
-        first = [number for number in first if number not in seen] if len(more) == OF_WHOLE else []
+        numbers = [number for number in numbers if number not in seen] if len(more) == OF_WHOLE else []
     named: list[Match] = []
     for each in query.identifiers:
         named += accepted.of(partial(engine.passages, words, even=even, required=each.words), NAMED)
@@ -182,17 +196,18 @@ def find(store: IndexStore, query: SearchQuery, filters: Filters, limit: int) ->
     meant: list[Match] = []
     if vector is not None and store.vectors is not None:
         meant = accepted.of(store.vectors.nearest(vector), wanted)
-    ranked = rank(
-        accepted.entries, Matches([*passages, *named], whole, names, misspelled, meant, named), words, by_rank=even
-    )
     # An embedding may be near without the words. Absent words would tell a caller about hidden resources.
     share, absent = (0.0, []) if meant or even else engine.absent(words)
-    if share <= max(LEAST_ABSENT, ABSENT - ABSENT_STEP * math.log10(max(engine.documents, 1))):
+    relevant = share <= max(LEAST_ABSENT, ABSENT - ABSENT_STEP * math.log10(max(engine.documents, 1)))
+    matches = Matches([*passages, *named], whole, names, misspelled, meant, named)
+    ranked = rank(accepted.look_up, matches, words, by_rank=even, first=first if relevant and not even else None)
+    if relevant:
         return FoundPassages(ranked, [], [])
     by_name = {match.number for match in misspelled}
-    nearest = [each for each in ranked if each.passage is not None]
+    nearest = [each for each in ranked.passages if each.passage is not None]
+    only_names = best_of_each(each for each in ranked.passages if each.entry.number in by_name)
     return FoundPassages(
-        [each._replace(passage=None) for each in best_of_each(ranked) if each.entry.number in by_name],
+        Ranking([each._replace(passage=None) for each in only_names]),
         [] if by_name else nearest[:NEAREST],
         [] if by_name else absent,
     )
@@ -209,5 +224,6 @@ def named(store: IndexStore, words: list[Word], filters: Filters, limit: int) ->
     exact = accepted.of(lambda size, offset: engine.names(words, size, offset, even=even), limit)
     alike = accepted.of(lambda size, offset: engine.names(words, size, offset, misspelled=True, even=even), limit)
     numbers = dict.fromkeys(match.number for match in (*exact, *alike))
-    found = [accepted.entries[number].resource for number in numbers]
+    entries = accepted.look_up(numbers)
+    found = [entries[number].resource for number in numbers if number in entries]
     return list(dict.fromkeys(resource.title or resource.name for resource in found))[:limit]

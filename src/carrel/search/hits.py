@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from carrel.search.find import Filters
     from carrel.search.identifiers import Identifier
     from carrel.search.manifest import IndexedResource
-    from carrel.search.ranking import Ranked
+    from carrel.search.ranking import Ranked, Ranking
     from carrel.search.reranker import Reranker
     from carrel.search.store import IndexStore
     from carrel.search.terms import Word
@@ -66,6 +66,12 @@ class Wanted(NamedTuple):
     passages: int
     tokens: int
 
+    def has(self, found: tuple[Sequence[SearchHit], Sequence[SearchPassage]], _: int) -> bool:
+        """Return whether hits and passages are as many as are needed."""
+        hits, passages = found
+        full = len(passages) >= self.passages or least_tokens(each.text for each in passages) > self.tokens
+        return full and len(hits) >= self.hits
+
 
 class UnreadableResource(Exception):
     """The caller cannot read a resource."""
@@ -86,6 +92,11 @@ class Hits:
         self._index = index
         self._reranker = reranker
 
+    @property
+    def reranks(self) -> bool:
+        """Whether a model ranks the first passages again."""
+        return self._reranker is not None
+
     async def read(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request
     ) -> list[SearchHit]:
@@ -102,22 +113,23 @@ class Hits:
         return [self._passage(each, text) for each, text in found]
 
     async def exact_first(
-        self, store: IndexStore, ranked: Sequence[Ranked], identifiers: Sequence[Identifier], request: Request
+        self, store: IndexStore, ranking: Ranking, identifiers: Sequence[Identifier], request: Request
     ) -> list[Ranked]:
         """Return the passages with a bonus for passages that have identifiers exactly, best first.
 
         The first passages that have all words of an identifier according to the index are read. An identifier that
         ``COMMON`` or more of them have exactly gives no bonus.
         """
+        ranked, least = ranking
         named = [each for each in ranked if each.named][:MAX_NAMED]
         read = await self._readable(store, named, len(named), request) if named else []
         exact = [[each for each, text in read if identifier.is_in(text)] for identifier in identifiers]
         shares = Counter(_place(each) for found in exact if len(found) < COMMON for each in found)
-        if not shares:
-            return list(ranked)
-        bonus = EXACT / len(identifiers)
-        made = [each._replace(score=(each.score + bonus * shares[_place(each)]) / (1 + EXACT)) for each in ranked]
-        return sorted(made, key=lambda each: -each.score)
+        if shares:
+            bonus, least = EXACT / len(identifiers), least / (1 + EXACT)
+            made = [each._replace(score=(each.score + bonus * shares[_place(each)]) / (1 + EXACT)) for each in ranked]
+            ranked = sorted(made, key=lambda each: -each.score)
+        return [each for each in ranked if each.score >= least]
 
     async def both(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, wanted: Wanted, request: Request

@@ -20,7 +20,7 @@ from carrel.log import Log
 from carrel.search.background import BackgroundIndex
 from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
 from carrel.search.engine import Damaged
-from carrel.search.find import Filters, FoundPassages, SearchQuery, find, named
+from carrel.search.find import Filters, SearchQuery, find, named
 from carrel.search.hits import Hits, ReadableText, Wanted
 from carrel.search.identifiers import identifiers_of
 from carrel.search.indexer import Progress
@@ -93,7 +93,7 @@ class SearchIndex(BackgroundIndex):
         """
         request = request or Request()
         filters = Filters(self, source, mime_type, path, request)
-        answer = await self._answer(query, limit, filters, request, self._hits.read)
+        answer = await self._answer(query, limit, filters, request, self._hits.read, _full)
         hits, nearest, absent = answer or ([], [], [])
         complete = answer is not None and self.complete
         return SearchResults(query=query, hits=hits, complete=complete, nearest=nearest, absent=absent)
@@ -119,7 +119,7 @@ class SearchIndex(BackgroundIndex):
         """
         request = request or Request()
         filters = Filters(self, source, mime_type, path, request)
-        answer = await self._answer(query, limit, filters, request, self._hits.passages)
+        answer = await self._answer(query, limit, filters, request, self._hits.passages, _full)
         found, nearest, absent = answer or ([], [], [])
         complete = answer is not None and self.complete
         return PassageResults(query=query, passages=found, complete=complete, nearest=nearest, absent=absent)
@@ -143,7 +143,7 @@ class SearchIndex(BackgroundIndex):
             return await self._hits.both(store, ranked, query, wanted, request)
 
         most = max(wanted.hits, wanted.passages)
-        answer = await self._answer(query, most, Filters(self, request=request, **filters), request, read)
+        answer = await self._answer(query, most, Filters(self, request=request, **filters), request, read, wanted.has)
         (hits, texts), (near_hits, near_texts), absent = answer or (([], []), ([], []), [])
         complete = answer is not None and self.complete
         return (
@@ -167,11 +167,17 @@ class SearchIndex(BackgroundIndex):
             return None
 
     async def _answer(
-        self, query: str, limit: int, filters: Filters, request: Request, read: Callable[..., Awaitable[T]]
+        self,
+        query: str,
+        limit: int,
+        filters: Filters,
+        request: Request,
+        read: Callable[..., Awaitable[T]],
+        enough: Callable[[T, int], bool],
     ) -> tuple[T, T, list[str]] | None:
         """Return what ``read`` makes of the passages of a query and of the nearest ones, and words that no text has.
 
-        None without an index, or if it is damaged.
+        ``enough``: the answer does not need more passages. None without an index, or if it is damaged.
         """
         if not isinstance(query, str):
             raise TypeError(f"query must be a text, not {query!r}")
@@ -184,14 +190,16 @@ class SearchIndex(BackgroundIndex):
         if store is None:
             return None
         try:
-            found = FoundPassages([], [], [])
-            if words:
-                vector = None if self._embeddings is None else await self._embeddings.of_query(query)
-                identifiers = identifiers_of(query)
-                asked = SearchQuery(words, identifiers, vector)
-                found = await self.in_thread(request, find, store, asked, filters, limit)
-                found = found._replace(ranked=await self._hits.exact_first(store, found.ranked, identifiers, request))
-            answer = await read(store, found.ranked, query, limit, request)
+            if not words:
+                return await read(store, [], query, limit, request), await read(store, [], query, limit, request), []
+            vector = None if self._embeddings is None else await self._embeddings.of_query(query)
+            asked = SearchQuery(words, identifiers_of(query), vector)
+            for first in (None,) if self._hits.reranks else (limit, None):
+                found = await self.in_thread(request, find, store, asked, filters, limit, first)
+                ranked = await self._hits.exact_first(store, found.ranked, asked.identifiers, request)
+                answer = await read(store, ranked, query, limit, request)
+                if not found.ranked.least or enough(answer, limit):  # else some cannot be read
+                    break
             return answer, await read(store, found.nearest, query, limit, request), found.absent
         except Damaged as error:
             await self._after_damage(error)
@@ -243,6 +251,10 @@ class SearchIndex(BackgroundIndex):
             return sorted(found)
 
         return await self.in_thread(request, collect)
+
+
+def _full(found: Sequence[object], limit: int) -> bool:
+    return len(found) >= limit
 
 
 def _embedder(options: SearchOptions, embed: Embed | None) -> Embedder | None:

@@ -267,5 +267,5 @@ def recency_of(modified: float | None, now: float) -> float:
 
 
 def importance_of(annotations: Annotations | None) -> float:
-    """Return the priority of a resource, 0.5 if it has none."""
-    return 0.5 if annotations is None or annotations.priority is None else annotations.priority
+    """Return the priority of a resource from 0 to 1, 0.5 if it has none."""
+    return 0.5 if annotations is None or annotations.priority is None else min(max(annotations.priority, 0.0), 1.0)

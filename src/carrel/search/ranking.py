@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from heapq import nlargest
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -17,7 +18,7 @@ from carrel.search.terms import Word
 from carrel.sources.content.words import terms_of
 from carrel.wire.timestamps import modified_at
 
-__all__ = ["Matches", "Ranked", "best_of_each", "rank"]
+__all__ = ["Matches", "Ranked", "Ranking", "best_of_each", "rank"]
 
 #: Weights of scores, relative to the score of a passage: of the whole text of the resource, and of its names.
 WHOLE, NAMES = 1.25, 0.3
@@ -32,6 +33,10 @@ MORE = 0.98
 #: Bonus of a resource whose name without the extension equals the query, as a share of the best score.
 NAMED = 1.0
 
+#: Factors of the priority and the recency of a resource, at least and at most.
+LEAST_FACTOR, GREATEST_FACTOR = 1 - BY_PRIORITY / 2, (1 + BY_PRIORITY / 2) * (1 + BY_RECENCY)
+#: Share of a score by which a bound is lower, for rounding.
+ROUNDING = 1e-9
 #: Resources, the first by their names, whose name is compared with the query.
 NAMED_FIRST = 30
 
@@ -66,64 +71,107 @@ class Matches(NamedTuple):
     named: Sequence[Match] = ()
 
 
+class Ranking(NamedTuple):
+    """Passages, best first: all with a score of ``least`` or more, and all that are ``named``."""
+
+    passages: list[Ranked]
+    least: float = 0.0
+
+
 def rank(
-    entries: Mapping[int, IndexedResource],
+    lookup: Callable[[Iterable[int]], Mapping[int, IndexedResource]],
     matches: Matches,
     words: Sequence[Word],
     now: datetime | None = None,
     *,
     by_rank: bool = False,
-) -> list[Ranked]:
-    """Return the passages of ``entries`` that match, and resources that match by their names only, best first.
+    first: int | None = None,
+) -> Ranking:
+    """Return the passages that match, and resources that match by their names only, best first.
 
-    A score is relative to the best score of the query; ``by_rank``: it depends on the rank of the resource only.
+    ``lookup`` returns resources by their numbers; resources that it leaves out are not ranked. A score is relative to
+    the best score of the query; ``by_rank``: it depends on the rank of the resource only. ``first``: only the passages
+    of at least so many resources are needed, and resources that are certain to come after these are not looked up.
     """
+    own = {(match.number, match.first): match for match in matches.passages}
     whole = {match.number: match.score for match in reversed(matches.resources)}
     names = {match.number: match.score for match in reversed(matches.names)}
-    named = {(match.number, match.first) for match in matches.named}
-    own = {(match.number, match.first): match for match in matches.passages}
     most = max((match.score + WHOLE * whole.get(match.number, 0.0) for match in own.values()), default=1.0)
-    extra: dict[int, float] = {}
-    for at, number in enumerate(dict.fromkeys(match.number for match in matches.misspelled)):
-        extra[number] = MISSPELLED * most * SMOOTHING / (SMOOTHING + at)
-    has_name = _naming({term for word in words for term in word.terms})
-    for match in matches.names[:NAMED_FIRST]:
-        if match.number in entries and has_name(entries[match.number]):
-            extra[match.number] = extra.get(match.number, 0.0) + NAMED * most
     near: dict[tuple[int, int], float] = {}
     for match, share in _shares(matches.meant):
         key = match.number, match.first
         near[key] = EMBEDDINGS * most * share
         own.setdefault(key, match._replace(score=0.0))
-    found = list(own.values())
+    extra = _extra(lookup, matches, words, most)
     with_text = {number for number, _ in own}
-    found += [Match(number, 0, 0, 0.0) for number in {**names, **extra} if number not in with_text]
-    moment = (now or datetime.now(UTC)).timestamp()
-    resources: dict[int, tuple[str, float, float]] = {}
-    for number in dict.fromkeys(match.number for match in found):
-        if (entry := entries.get(number)) is not None:
-            score = WHOLE * whole.get(number, 0.0) + NAMES * names.get(number, 0.0) + extra.get(number, 0.0)
-            resources[number] = entry.uri, score, _factor(entry, moment)
+    found = [*own.values(), *(Match(number, 0, 0, 0.0) for number in {**names, **extra} if number not in with_text)]
+    more = {
+        number: WHOLE * whole.get(number, 0.0) + NAMES * names.get(number, 0.0) + extra.get(number, 0.0)
+        for number in dict.fromkeys(match.number for match in found)
+    }
+    scores = [score + near.get((number, start), 0.0) + more[number] for number, start, _, score in found]
+    named = {(match.number, match.first) for match in matches.named}
+    numbers, least = set(more), 0.0
+    if first is not None and len(more) > first:
+        numbers, least = _first_of(found, scores, first)
+        numbers |= {number for number, _ in named}
+    entries, moment = lookup(numbers), (now or datetime.now(UTC)).timestamp()
+    resources = {
+        number: (entries[number].uri, _factor(entries[number], moment)) for number in numbers if number in entries
+    }
     places: list[Place] = []
-    for at, (number, first, _, score) in enumerate(found):
-        if (resource := resources.get(number)) is not None:
-            uri, more, factor = resource
-            places.append((-(score + near.get((number, first), 0.0) + more) * factor, uri, first, at))
-    places = _relative(places, found)
+    for at, (match, score) in enumerate(zip(found, scores, strict=True)):
+        if (resource := resources.get(match.number)) is not None:
+            places.append((-score * resource[1], resource[0], match.first, at))
+    places.sort()
+    best = (-places[0][0] if places else 1.0) or 1.0
+    least /= best
+    places = _relative(places, best, found)
     if by_rank:
         places = _by_rank(places, found)
     ranked = []
-    for score, _, first, at in places:
+    for score, _, start, at in places:
         match = found[at]
-        is_named = (match.number, first) in named
-        ranked.append(Ranked(entries[match.number], -score, match if first else None, is_named))
-    return ranked
+        is_named = (match.number, start) in named
+        if -score >= least or is_named:
+            ranked.append(Ranked(entries[match.number], -score, match if start else None, is_named))
+    return Ranking(ranked, least)
 
 
-def _relative(places: list[Place], found: Sequence[Match]) -> list[Place]:
+def _extra(
+    lookup: Callable[[Iterable[int]], Mapping[int, IndexedResource]],
+    matches: Matches,
+    words: Sequence[Word],
+    most: float,
+) -> dict[int, float]:
+    """Return the bonus of resources with a misspelled name, and of resources whose name equals the query."""
+    extra: dict[int, float] = {}
+    for at, number in enumerate(dict.fromkeys(match.number for match in matches.misspelled)):
+        extra[number] = MISSPELLED * most * SMOOTHING / (SMOOTHING + at)
+    has_name = _naming({term for word in words for term in word.terms})
+    numbers = [match.number for match in matches.names[:NAMED_FIRST]]
+    entries = lookup(numbers)
+    for number in numbers:
+        if number in entries and has_name(entries[number]):
+            extra[number] = extra.get(number, 0.0) + NAMED * most
+    return extra
+
+
+def _first_of(found: Iterable[Match], scores: Iterable[float], count: int) -> tuple[set[int], float]:
+    """Return the resources that can be among the first ones, and a score that so many of them are certain to have.
+
+    The scores are without priority and recency.
+    """
+    best: dict[int, float] = {}
+    for match, score in zip(found, scores, strict=True):
+        if score > best.get(match.number, -1.0):
+            best[match.number] = score
+    least = nlargest(count, best.values())[-1] * LEAST_FACTOR * (1 - ROUNDING)
+    return {number for number, score in best.items() if score * GREATEST_FACTOR >= least * (1 - ROUNDING)}, least
+
+
+def _relative(places: Iterable[Place], best: float, found: Sequence[Match]) -> list[Place]:
     """Return places in order, with scores relative to the best score and less for each better passage of a resource."""
-    places.sort()
-    best = (-places[0][0] if places else 1.0) or 1.0
     better: dict[int, int] = {}
     relative: list[Place] = []
     for score, uri, first, at in places:
