@@ -710,10 +710,10 @@ def test_an_error_without_an_id_fails_no_request_and_keeps_its_message(revision:
 
 
 @pytest.mark.parametrize(
-    "id", [True, 1.0, "1", None, [], [1], {}, {"id": 1}, 2, -1, 0, 1.5, 2**64, 10**300, UNSET, "x" * 10_000]
+    "id", [True, "1.0", " 1", None, [], [1], {}, {"id": 1}, 2, -1, 0, 1.5, 2**64, 10**300, UNSET, "x" * 10_000]
 )
 @pytest.mark.parametrize("members", [{"result": {}}, {"error": {"code": 1, "message": "no"}}, {}])
-def test_only_the_very_id_answers_a_request(id: Any, members: Any) -> None:
+def test_another_id_answers_no_request(id: Any, members: Any) -> None:
     connection = speaking(JUNE)
     assert connection.request(PING, Params()).id == 1
     stray = strayed(connection, {"jsonrpc": "2.0", **({} if id is UNSET else {"id": id}), **members})
@@ -721,6 +721,13 @@ def test_only_the_very_id_answers_a_request(id: Any, members: Any) -> None:
     assert len(stray.reason) < 500
     assert list(connection.waiting) == [1]
     assert isinstance(answer(connection, 1, {}), Response)
+
+
+@pytest.mark.parametrize("id", [1, 1.0, "1"])
+def test_a_number_answers_a_request_also_as_a_string_or_with_a_fraction_of_zero(id: Any) -> None:
+    connection = speaking(JUNE)
+    assert connection.request(PING, Params()).id == 1
+    assert isinstance(answer(connection, id, {}), Response)
 
 
 def test_an_answer_counts_once() -> None:

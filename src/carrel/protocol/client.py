@@ -30,6 +30,7 @@ from carrel.protocol.connection import (
     MAX_BATCH,
     OPENING,
     UNREADABLE,
+    Answered,
     ConnectionState,
     FailedRequest,
     Ignored,
@@ -363,6 +364,11 @@ class ClientProtocol(connection.Connection[W]):
             answer.result.result_type = UNSET
         return Response(waiting, answer.id, answer.result)
 
+    def take_response(self, id: Any, message: Message) -> Answered[W]:
+        """Match a response to the pending request with its id, even if 12 has become ``"12"`` or ``12.0``."""
+        number = None if type(id) is int else whole_number(id)
+        return super().take_response(id if number is None else number, message)
+
     def read(self, waiting: SentRequest[W], raw: Raw) -> Any:
         """Decode a result: at once if it is complete, otherwise by ``read_result``."""
         typed = self.revision is not None and self.revision.stateless
@@ -439,3 +445,10 @@ class ClientProtocol(connection.Connection[W]):
         return ServerBatch(
             [Ignored("a batch within a batch") if each[:1] == b"[" else self.receive(each) for each in messages]
         )
+
+
+def whole_number(id: Any) -> int | None:
+    """Return the number that an id writes as a string or with a fraction of zero; None for any other id."""
+    if type(id) is float:
+        return int(id) if id.is_integer() else None
+    return int(id) if type(id) is str and len(id) < 17 and id.isascii() and id.isdecimal() else None

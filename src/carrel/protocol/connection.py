@@ -254,10 +254,8 @@ class Connection(Generic[W]):
         return encode(NotificationMessage("2.0", CANCELLED.method, CancelledParams(request_id=id, reason=reason)))
 
     def take_response(self, id: Any, message: Message) -> Answered[W]:
-        """Match a response to the pending request with its id, also if a peer answers ``"12"`` or ``12.0`` to 12."""
+        """Match a response to the pending request with its id."""
         waiting = self.waiting.pop(id, None) if type(id) is int or type(id) is str else None
-        if waiting is None and (number := whole_number(id)) is not None:
-            id, waiting = number, self.waiting.pop(number, None)
         if waiting is None:
             reason = "" if message.error is UNSET else f": {printable(read_error(message.error))}"
             known = printable(id) if is_id(id) else "no request"
@@ -311,13 +309,6 @@ class Connection(Generic[W]):
 def is_id(id: Any) -> bool:
     """Return whether the value is a valid id: a string or an integer, but not a bool or float."""
     return type(id) is int or type(id) is str
-
-
-def whole_number(id: Any) -> int | None:
-    """Return the number that an id writes as a string or with a fraction of zero; None for any other id."""
-    if type(id) is float:
-        return int(id) if id.is_integer() else None
-    return int(id) if type(id) is str and len(id) < 17 and id.isascii() and id.isdecimal() else None
 
 
 def read_error(raw: bytes | Raw, status: int | None = None) -> PeerError | ProtocolError:
