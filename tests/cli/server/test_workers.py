@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.slow]
 PROGRAM = """
 import asyncio
 import os
+import time
 
 from carrel import Context, Server
 
@@ -55,6 +56,11 @@ async def steps(n: int, context: Context) -> str:
 @app.tool
 async def slow(seconds: float) -> str:
     await asyncio.sleep(seconds)
+    return "done"
+
+@app.tool
+async def block(seconds: float) -> str:
+    time.sleep(seconds)
     return "done"
 
 @app.tool(task="optional")
@@ -343,3 +349,47 @@ async def test_workers_without_http_or_with_an_option_for_one_process_are_an_err
 ):
     assert main(["serve", str(tmp_path), *arguments]) == 2
     assert problem in capsys.readouterr().err
+
+
+async def test_a_worker_that_hangs_is_replaced_and_says_where(file):
+    (file.parent / "carrel.toml").write_text(
+        "[app]\nfile = 'books.py'\n[http]\nport = 0\nworkers = 2\nworker_timeout = 5\n"
+    )
+    async with running("run", cwd=file.parent) as workers:
+        one, other = await workers.pids()
+        session = await workers.site.open()
+        params = {"name": "block", "arguments": {"seconds": 10_000}}
+        blocked = asyncio.ensure_future(
+            post(workers, session, request(3, "tools/call", params), await workers.connect(one))
+        )
+        line = await workers.wait_for("it is killed")
+        assert f"(process {one}) has not run its event loop for at least 5 seconds" in line
+        assert 'books.py", line' in workers.errors
+        assert "in block" in workers.errors
+        await workers.wait_for("ended by SIGKILL; another one is started")
+        await workers.pids(1, without=(one, other))
+        os.kill(other, signal.SIGSTOP)
+        line = await workers.wait_for("it is killed")
+        assert f"(process {other}) has not run" in line
+        await workers.pids(without=(one, other))
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await blocked
+        assert await workers.end() == 0
+
+
+async def test_workers_that_are_paused_with_the_command_go_on(file):
+    (file.parent / "carrel.toml").write_text(
+        "[app]\nfile = 'books.py'\n[http]\nport = 0\nworkers = 2\nworker_timeout = 5\n"
+    )
+    async with running("run", cwd=file.parent) as workers:
+        pids = await workers.pids()
+        everyone = [*workers.children, workers.process.pid]
+        for pid in everyone:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(12)
+        for pid in reversed(everyone):
+            os.kill(pid, signal.SIGCONT)
+        await asyncio.sleep(7)
+        assert await workers.pids() == pids
+        assert await workers.end() == 0
+        assert "killed" not in workers.errors

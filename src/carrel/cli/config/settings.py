@@ -119,6 +119,9 @@ class HTTPSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     workers: Annotated[
         int, Meta(ge=0, le=256, description="the number of processes that serve, 0 for one for each core")
     ] = 1
+    worker_timeout: Annotated[
+        Seconds, Meta(description="seconds after which a worker whose event loop does not run is replaced; 0: never")
+    ] = 30.0
     grace: Annotated[Seconds, Meta(description="seconds that requests and tasks get to finish after SIGTERM")] = 5.0
     keep_alive: Annotated[float, Meta(gt=0, description="seconds after which a comment is sent on a silent stream")] = (
         15.0

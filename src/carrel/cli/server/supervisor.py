@@ -14,8 +14,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from carrel.cli.server.worker import WorkerProcess
+from carrel.cli.server.worker import BEAT, DUMP, WorkerProcess
 from carrel.cli.terminal.messages import print_stderr
 from carrel.log import Log
 from carrel.state.remote.process import give, hold
@@ -26,6 +27,8 @@ log = Log("carrel")
 
 #: Seconds, in addition to the time for requests and tasks, after SIGTERM before a worker is killed.
 MORE_GRACE = 15.0
+#: Seconds in which a worker prints the stacks of its threads, before it is killed because its event loop does not run.
+DUMPING = 1.0
 #: Seconds for which a worker runs well; a crash before that makes the next start wait.
 STABLE = 10.0
 #: Seconds before a worker is started again after its second crash, which double with each crash up to a maximum.
@@ -47,8 +50,12 @@ class RunningWorker:
         """Whether it accepts connections."""
         self.lost_store = False
         """Whether the process that held its sessions has ended: then it ends too."""
+        self.missed = 0
+        """Number of beats of the supervisor since the worker's last message."""
         self.kill_at: float | None = None
-        """When it is killed, after it was told to end."""
+        """When it is killed, after it was told to end, or its event loop does not run."""
+        self.killed_for = ""
+        """Why it is killed, if that was not logged."""
 
     @property
     def shown(self) -> str:
@@ -72,14 +79,19 @@ class WorkerPlace:
 class Supervisor:
     """Supervisor of the workers, one for each item of ``listeners``; ``has_store`` if it starts a store for them.
 
-    ``grace`` is the number of seconds that requests and tasks get to finish after SIGTERM.
+    ``grace`` is the number of seconds that requests and tasks get to finish after SIGTERM. A worker whose event loop
+    has not run for ``patience`` seconds is replaced; 0: never.
     """
 
-    def __init__(self, listeners: Sequence[Sequence[socket.socket]], *, has_store: bool, grace: float) -> None:
+    def __init__(
+        self, listeners: Sequence[Sequence[socket.socket]], *, has_store: bool, grace: float, patience: float
+    ) -> None:
         self._places = [WorkerPlace(number, own) for number, own in enumerate(listeners, 1)]
         self._processes: dict[int, RunningWorker] = {}
         self._has_store = has_store
         self._grace = grace + MORE_GRACE
+        self._patience = patience
+        self._next_beat = time.monotonic() + BEAT
         self._store: tuple[int, socket.socket] | None = None
         """Process that holds the store, and a socket to it."""
         self._signals: deque[int] = deque()
@@ -131,6 +143,8 @@ class Supervisor:
         """Wait for a signal, a message of a worker, or the time of the next start or kill."""
         times = [place.due for place in self._places] + [process.kill_at for process in self._processes.values()]
         due = [at for at in times if at is not None]
+        if self._patience:
+            due.append(self._next_beat)
         timeout = max(0.0, min(due) - time.monotonic()) if due else None
         for key, _ in self._selector.select(timeout):
             if key.data is None:
@@ -142,6 +156,7 @@ class Supervisor:
                 message = process.control.recv(64)
             except OSError:
                 message = b""
+            process.missed = 0
             if not message:
                 self._selector.unregister(process.control)
             elif not process.ready and not self._stopping:
@@ -149,9 +164,29 @@ class Supervisor:
                 self._on_ready(process)
         for process in self._processes.values():
             if process.kill_at is not None and process.kill_at <= time.monotonic():
-                log.error("%s did not end within %.0f seconds; it is killed", process.shown, self._grace)
+                log.error("%s %s; it is killed", process.shown, process.killed_for)
                 process.kill_at = None
                 os.kill(process.pid, signal.SIGKILL)
+        if self._patience and time.monotonic() >= self._next_beat:
+            self._next_beat = time.monotonic() + BEAT
+            self._count_beat()
+
+    def _count_beat(self) -> None:
+        """Count a beat that workers have not answered yet.
+
+        Beats are counted rather than seconds: while the supervisor is paused too, as on a suspended computer, no worker
+        misses one.
+        """
+        for process in self._processes.values():
+            if not process.ready or process.kill_at is not None or is_traced(process.pid):
+                continue
+            process.missed += 1
+            if process.missed * BEAT > self._patience:
+                process.killed_for = (
+                    f"has not run its event loop for at least {process.missed * BEAT - BEAT:.0f} seconds"
+                )
+                process.kill_at = time.monotonic() + DUMPING
+                os.kill(process.pid, DUMP)
 
     # Starting
 
@@ -300,6 +335,7 @@ class Supervisor:
 
     def _stop(self, process: RunningWorker) -> None:
         process.kill_at = time.monotonic() + self._grace
+        process.killed_for = f"did not end within {self._grace:.0f} seconds"
         os.kill(process.pid, signal.SIGTERM)
 
     def _stop_all(self) -> None:
@@ -340,6 +376,15 @@ class Supervisor:
 def exit_code(code: int) -> int:
     """Return the exit code of the command for a worker, as a shell does: 128 and the number of a signal."""
     return code if code >= 0 else 128 - code
+
+
+def is_traced(pid: int) -> bool:
+    """Return whether a debugger has stopped a process, or may do so (Linux)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return "\nTracerPid:" in status and "\nTracerPid:\t0\n" not in status
 
 
 def described(code: int) -> str:

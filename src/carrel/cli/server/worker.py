@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import faulthandler
 import os
 import signal
 import socket
@@ -16,7 +18,12 @@ if TYPE_CHECKING:
     from carrel.server.app import Server
     from carrel.transports.server.options import ServeOptions
 
-__all__ = ["WorkerProcess"]
+__all__ = ["BEAT", "DUMP", "WorkerProcess"]
+
+#: Seconds between two messages to the parent, which say that the event loop runs.
+BEAT = 5.0
+#: Signal with which the parent asks for the stacks of all threads on standard error.
+DUMP = signal.SIGQUIT
 
 
 class WorkerProcess:
@@ -52,13 +59,21 @@ class WorkerProcess:
         greet = http.get("on_started")
 
         def started(url: str) -> None:
-            self._control.send(b"r")
+            self._control.setblocking(False)
+            faulthandler.register(DUMP, chain=False)
             asyncio.get_running_loop().add_reader(self._control, end)
+            self._beat()
             if self.greets and greet is not None:
                 greet(url)
 
         http["listeners"] = self._listeners
         http["on_started"] = started
+
+    def _beat(self) -> None:
+        """Tell the parent that this worker is ready, and again and again that its event loop runs."""
+        with contextlib.suppress(OSError):  # the parent is stopped, and the buffer is full; or it has ended
+            self._control.send(b".")
+        asyncio.get_running_loop().call_later(BEAT, self._beat)
 
 
 def end() -> None:

@@ -75,7 +75,7 @@ def start_workers(configuration: Configuration) -> WorkerProcess | int | None:
     preload()
     key = secrets.token_bytes(32)
     has_store = configuration.settings.state.url is None
-    outcome = Supervisor(listeners, has_store=has_store, grace=configuration.settings.http.grace).run()
+    outcome = Supervisor(listeners, has_store=has_store, grace=http.grace, patience=http.worker_timeout).run()
     if not isinstance(outcome, int):
         outcome.key = key
     return outcome
