@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,23 @@ def fail() -> str:
 
 @app.tool
 async def seldom() -> str:
+    return "done"
+"""
+WAITING = """
+import asyncio
+import os
+from pathlib import Path
+
+from carrel import Server
+
+app = Server("waiting")
+
+@app.tool
+async def wait() -> str:
+    Path("writing").write_text(str(os.getpid()))
+    Path("writing").rename("waiting")
+    while not Path("go").exists():
+        await asyncio.sleep(0.02)
     return "done"
 """
 SETTINGS = """
@@ -88,6 +107,29 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     (tmp_path / "notes").mkdir()
     (tmp_path / "carrel.toml").write_text(SETTINGS)
     return ["run", "--config", "carrel.toml"]
+
+
+async def test_a_server_that_is_stopping_is_not_ready_but_finishes_its_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("server.py").write_text(WAITING)
+    Path("carrel.toml").write_text('[app]\nfile = "server.py"\n[http]\ngrace = 60\n[metrics]\nport = 0\n')
+    async with httpx2.AsyncClient() as browser:
+        with serving("run", "--config", "carrel.toml") as (metrics, errors):
+            ready = metrics.replace("/metrics", "/readyz")
+            async with Client(errors.wait_for(r"http://[^\s/]+/mcp")[0]) as client:
+                assert (await browser.get(ready)).json() == {"ready": True, "problems": []}
+                call = asyncio.ensure_future(client.call_tool("wait"))
+                async with asyncio.timeout(60):
+                    while not Path("waiting").exists():
+                        await asyncio.sleep(0.02)
+                    os.kill(int(Path("waiting").read_text()), signal.SIGTERM)
+                    while (found := await browser.get(ready)).status_code == 200:
+                        await asyncio.sleep(0.02)
+                    assert found.json() == {"ready": False, "problems": ["the server is stopping"]}
+                    Path("go").touch()
+                    assert "done" in str(await call)
 
 
 async def test_a_server_counts_its_requests_sessions_streams_and_refusals(arguments: list[str]) -> None:

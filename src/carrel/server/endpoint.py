@@ -100,6 +100,11 @@ class ServerEndpoint:
         return self.runtime.unprotected()
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether the server finishes its last requests. Thread-safe."""
+        return self._lifecycle.is_stopping
+
+    @property
     def replica(self) -> Replica:
         """This server among its replicas, with the state that they share. The default state is in memory."""
         return self.runtime.replica

@@ -54,6 +54,8 @@ class Lifecycle:
         self._waiting: dict[str, asyncio.Task[None]] = {}  # for optional providers that cannot be reached yet
         self._stack: AsyncExitStack | None = None
         self._users = 0
+        self.is_stopping = False
+        """Whether the server finishes its last requests. Thread-safe."""
         self._changing = asyncio.Lock()
 
     async def start(self) -> None:
@@ -76,6 +78,7 @@ class Lifecycle:
 
     async def _start(self) -> None:
         self._runtime.start()
+        self.is_stopping = False
         self._stack = AsyncExitStack()
         try:
             if self._runtime.settings.state is not None:
@@ -199,6 +202,7 @@ class Lifecycle:
     def end_streams(self) -> None:
         """End every long-lived listen stream gracefully, before the last transport stops."""
         if self._users <= 1:
+            self.is_stopping = True
             self._runtime.hub.shut()
 
 

@@ -88,7 +88,9 @@ def add_metrics(
     started: list[bool] = []
 
     def problems() -> Iterable[str]:
-        if not started:
+        if endpoint.is_stopping:
+            yield "the server is stopping"
+        elif not started:
             yield "the server is starting"
         for name in endpoint.unavailable_sources():
             yield f"{name} is not available"
