@@ -38,6 +38,12 @@ async def order(id: str, context: Context) -> str:
 
 
 @shop.tool()
+def pid() -> int:
+    """Return the id of this process: each replica starts one."""
+    return os.getpid()
+
+
+@shop.tool()
 async def print_label(id: str, context: Context) -> str:
     """Ask for the size of a label, and return as many letters."""
     record("label", id)

@@ -24,6 +24,7 @@ from support.http_process import free_port
 from support.openid_provider import Provider, provider
 from support.parties import python
 from support.redis_servers import RedisServer, redis_server
+from support.worker_processes import running
 
 from .group import Group, Member, replicated
 from .web import Lost, Stream, Web
@@ -40,11 +41,18 @@ def store() -> Iterator[RedisServer]:
         yield running
 
 
+def configure(folder: Path) -> Path:
+    """Write the configuration of a gateway to the shop."""
+    command, arguments = json.dumps(python("1")), json.dumps([str(SHOP), str(folder / "journal")])
+    path = folder / "carrel.toml"
+    path.write_text(f"[servers.shop]\ncommand = {command}\nargs = {arguments}\n")
+    return path
+
+
 @asynccontextmanager
 async def gateways(store: RedisServer, folder: Path) -> AsyncIterator[Group]:
     """Run two replicas of a gateway to the shop, which writes a journal."""
-    command, arguments = json.dumps(python("1")), json.dumps([str(SHOP), str(folder / "journal")])
-    (folder / "carrel.toml").write_text(f"[servers.shop]\ncommand = {command}\nargs = {arguments}\n")
+    configure(folder)
     async with replicated("gateway", store, folder, replicas=2) as group:
         yield group
 
@@ -169,6 +177,29 @@ async def test_a_call_whose_replica_was_killed_may_have_run(runs: bool, store: R
         assert error["code"] == -32603
         assert "may have done some of its work" in error["message"]
         assert effects(group).count("knead") == 1
+
+
+async def test_a_call_continues_at_any_worker_of_one_command(tmp_path: Path) -> None:
+    async with running("gateway", str(configure(tmp_path)), "--http", "0", "--workers", "2") as workers:
+        here, there = [await workers.connect(pid) for pid in await workers.pids()]
+
+        async def ask(client: Any, tool: str, **more: Any) -> Any:
+            headers, message = Web.stateless("tools/call", name=tool, arguments={"id": "1"}, **more)
+            return (await (await workers.site.post(message, headers, client)).result())["result"]
+
+        for first, second in ((here, there), (there, here)):
+            asked = await ask(first, "order")
+            asked = await ask(second, "order", **answer(asked, size=3))
+            done = await ask(first, "order", **answer(asked, name="Zoë"))
+            assert done["content"][0]["text"] == "3 for Zoë"
+            asked = await ask(first, "print_label")
+            done = await ask(second, "print_label", **answer(asked, size=1_000_000))
+            assert done["content"][0]["text"] == 1_000_000 * "ü"
+        lines = [line.split()[0] for line in (tmp_path / "journal").read_text().splitlines()]
+        assert lines == 2 * ["reserve", "send", "label"]
+        assert await workers.end() == 0
+        assert workers.errors.count("SERVER") == 1
+        assert "Traceback" not in workers.errors
 
 
 async def test_while_redis_is_away_a_retry_is_refused_and_a_later_one_succeeds(tmp_path: Path) -> None:

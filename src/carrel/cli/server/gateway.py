@@ -18,6 +18,7 @@ from carrel.cli.server.gateway_sessions import isolation_options, shared_login
 from carrel.cli.server.http_options import (
     SSE_PATH,
     add_http_options,
+    add_workers_option,
     reachable_url,
     read_http_options,
     warn,
@@ -27,6 +28,7 @@ from carrel.cli.server.limit_rules import add_limits
 from carrel.cli.server.logs import add_log_options, configure
 from carrel.cli.server.operations import add_operations
 from carrel.cli.server.shared_state import add_state
+from carrel.cli.server.workers import start_workers
 from carrel.cli.terminal.messages import print_stderr
 from carrel.cli.terminal.progress import Bar, ProgressState, is_wanted
 from carrel.cli.values import positive
@@ -105,6 +107,7 @@ def parser() -> Parser:
     )
     add_config_option(reader)
     add_http_options(reader)
+    add_workers_option(reader)
     add_limit_option(reader)
     add_log_options(reader)
     return reader
@@ -124,9 +127,10 @@ def run(arguments: list[str]) -> int:
     files = files_of(options, configuration)
     check_files(files)
     http = read_http_options(configuration)
-    if http is not None and configuration.settings.http.workers != 1:
-        where = configuration.origins["http.workers"].text
-        raise ConfigError(f"{where}: workers are for carrel serve and carrel run; a gateway is one process")
+    outcome = start_workers(configuration)
+    if isinstance(outcome, int):
+        return outcome
+    configuration.worker = outcome
     from carrel.transports import process
 
     if http is None:
@@ -265,8 +269,9 @@ async def serve_http(
     files: list[str], options: argparse.Namespace, configuration: Configuration, http: ServeOptions
 ) -> None:
     """Serve over HTTP until the process is stopped."""
+    worker = configuration.worker
     async with connected(create(files, options, configuration, http)) as gateway:
-        await greet(gateway)
+        await greet(gateway, shows=worker is None or worker.greets)
         path = "/" + http["path"].strip("/")
 
         def started(url: str) -> None:
@@ -276,11 +281,14 @@ async def serve_http(
                 warn(f"for old applications: {reachable.removesuffix(path)}{SSE_PATH}")
 
         http["on_started"] = started
+        if worker is not None:
+            worker.attach(http)
         await gateway.app.run_async("http", **http)
 
 
-async def greet(gateway: Gateway) -> None:
-    """Print a table of the servers' states, and the tokens that tool search saves.
+async def greet(gateway: Gateway, *, shows: bool = True) -> None:
+    """Print a table of the servers' states, and the tokens that tool search saves. With workers, one of them ``shows``
+    it.
 
     Raises:
         ConfigError: no servers are configured.
@@ -291,4 +299,5 @@ async def greet(gateway: Gateway) -> None:
         raise ConfigError("there are no servers in these files; carrel import copies the servers of your applications")
     if isinstance(gateway.provider, ToolSearch):
         await gateway.provider.savings()
-    print_stderr(*gateway.table().splitlines())
+    if shows:
+        print_stderr(*gateway.table().splitlines())

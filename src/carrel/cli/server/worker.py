@@ -1,4 +1,4 @@
-"""A worker of ``serve`` or ``run``: what its process has from the supervisor."""
+"""A worker of ``serve``, ``run`` or ``gateway``: what its process has from the supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of ``serve`` and ``run``: processes that accept connections on one port and share one store.
+"""Workers of ``serve``, ``run`` and ``gateway``: processes that accept connections on one port and share one store.
 
 The parent opens a listening socket for each worker (``SO_REUSEPORT``) and keeps it, so connections wait while a worker
 is replaced. It forks the workers before any code of the user is imported, and another process that holds the store,
