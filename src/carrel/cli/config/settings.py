@@ -239,7 +239,7 @@ class AuditSettings(RedactedStruct, frozen=True, kw_only=True, forbid_unknown_fi
         Meta(description="while nothing can be written, refuse requests, or leave out their lines and count them"),
     ] = "refuse"
     chain: Annotated[bool, Meta(description="add a hash to each line, for carrel audit verify")] = False
-    key: Annotated[Secret | None, Meta(description="a key without which nobody can make the hashes")] = None
+    key: Annotated[Secret | None, Meta(description="a key: without it, the hashes cannot be made")] = None
     arguments: Annotated[Texts, Meta(description="tools whose arguments are recorded, for example search_*")] = ()
 
 
