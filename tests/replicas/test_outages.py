@@ -76,6 +76,50 @@ async def test_without_redis_stateless_requests_are_answered_and_others_refused(
                 assert (len(errors), len(refusals)) == ((1, 0) if outage == "away" else (0, 1)), member.log.read_text()
 
 
+async def test_in_a_batch_only_the_requests_that_need_redis_fail_while_it_is_away(tmp_path: Path) -> None:
+    with redis_server() as store:
+        async with replicated("journal", store, tmp_path, replicas=1, lease=60.0) as group:
+            web = Web(group.url)
+            session = await web.open("2025-03-26")
+            tools = ("add", "count", "change", "add")
+            arguments = ({"id": "a"}, {}, {"uri": URIS[0]}, {"id": "b"})
+            batch = [
+                request(number, "tools/call", {"name": name, "arguments": given})
+                for number, (name, given) in enumerate(zip(tools, arguments, strict=True))
+            ]
+            before = {reply["id"]: reply for reply in await session.post(batch)}
+            assert {number for number, reply in before.items() if "result" in reply} == {0, 1, 2, 3}
+            await begin_outage("away", store)
+            replies = {reply["id"]: reply for reply in await session.post(batch)}
+            assert {number for number, reply in replies.items() if "result" in reply} == {0, 2, 3}
+            assert "not available now" in replies[1]["error"]["message"]
+            await end_outage("away", store)
+            await web.close()
+
+
+async def test_after_flushall_replicas_take_new_slots_long_before_the_next_renewal(tmp_path: Path) -> None:
+    with redis_server("valkey-server") as store:
+        async with replicated("journal", store, tmp_path, replicas=2, lease=3600.0) as group:
+            web = Web(group.url)
+            session = await web.open()
+            listening = web.stateless("subscriptions/listen", notifications={"resourceSubscriptions": URIS})
+            async with web.request("POST", *listening) as response:
+                heard = Stream(response).events()
+                assert (await anext(heard))["method"] == "notifications/subscriptions/acknowledged"
+                with redis.Redis(unix_socket_path=str(store.socket)) as client:
+                    client.flushall()
+                async with asyncio.timeout(PATIENCE):
+                    seen = {(await anext(heard))["params"]["uri"] for _ in URIS}
+                    while {name for effect, _, name in group.journal() if effect == "fenced"} != {"0.1", "1.1"}:
+                        await asyncio.sleep(0.05)
+            assert seen == set(URIS), "the client that listens is notified of everything"
+            again = await asyncio.wait_for(web.open(), PATIENCE)
+            assert "result" in await again.ask("tools/call", **ADD)
+            for _ in group.members:
+                await session.check_ended()
+            await web.close()
+
+
 async def test_a_paused_replica_fences_itself_and_goes_on_in_another_slot(tmp_path: Path) -> None:
     with redis_server() as store:
         async with replicated("journal", store, tmp_path, replicas=2, lease=3.0) as group:

@@ -65,11 +65,13 @@ class Stream:
 
 
 def checked(reply: Any) -> Any:
-    """Return a response, unless it says that the request has failed because its replica was cut off.
+    """Return a response, unless it says that the request has failed because its replica was cut off; or a batch.
 
     Raises:
         Lost: it does.
     """
+    if isinstance(reply, list):
+        return reply
     message = reply.get("error", {}).get("message", "")
     if any(part in message for part in CUT_OFF):
         raise Lost(message)
@@ -136,11 +138,11 @@ class Web:
             headers["Mcp-Name"] = params[name]
         return headers, request(next(numbers), method, {**params, "_meta": {**TASKS, **params.get("_meta", {})}})
 
-    async def refused(self, message: Any) -> Any:
-        """Post a message that is refused with status 503, and return the headers."""
-        headers = {"Content-Type": "application/json", "Accept": BOTH}
-        async with self._http.post(self._url, data=json.dumps(message), headers=headers) as response:
-            assert response.status == 503, await response.text()
+    async def refused(self, message: Any, status: int = 503, headers: dict[str, str] | None = None) -> Any:
+        """Post a message that is refused with a status, and return the headers."""
+        given = {"Content-Type": "application/json", "Accept": BOTH, **(headers or {})}
+        async with self._http.post(self._url, data=json.dumps(message), headers=given) as response:
+            assert response.status == status, await response.text()
             return response.headers
 
     async def ask(self, method: str, **params: Any) -> Any:
@@ -193,6 +195,10 @@ class Session:
             Lost: there is no response.
         """
         return await self.post(request(next(numbers), method, params))
+
+    async def check_ended(self) -> None:
+        """Check that the session has ended: its requests are refused."""
+        await self._web.refused(request(next(numbers), "ping", {}), 404, self._headers)
 
     def stream(self, method: str, **params: Any) -> Any:
         """Send a request with a progress token, and yield the response (a context manager)."""

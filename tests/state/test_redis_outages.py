@@ -16,7 +16,7 @@ import redis
 
 from carrel import Server
 from carrel.errors import ConfigError
-from carrel.state.interfaces import StoreUnavailable
+from carrel.state.interfaces import LeaseExpired, StoreUnavailable
 from carrel.state.records import Changed, SessionRecord, TaskChanged, TaskRecord
 from carrel.state.redis import connection
 from carrel.state.redis.state import RedisState
@@ -164,6 +164,20 @@ async def test_after_flushall_the_slot_is_lost_and_positions_go_on(
         assert batch.gap
         assert batch.position > position
         assert "not written by replicas" not in caplog.text, "a skipped position is no forgery"
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_slot_that_flushall_has_removed_is_lost_without_a_renewal(server: RedisServer, busy: bool) -> None:
+    async with joined(server, lease=3600.0) as state:
+        with redis.Redis(unix_socket_path=str(server.socket)) as client:
+            client.flushall()
+        taking = asyncio.ensure_future(state.mailbox.take())
+        async with asyncio.timeout(TIMEOUT):
+            while not taking.done():
+                if busy:
+                    await state.bus.publish(TaskChanged("t"))
+                await asyncio.sleep(0.01)
+        assert isinstance(taking.exception(), LeaseExpired)
 
 
 async def test_a_full_redis_is_an_outage_that_is_logged_once(

@@ -21,7 +21,7 @@ from carrel.state.redis.tables import Keys
 
 __all__ = ["MessageReader", "RedisBus", "RedisMailbox"]
 
-#: Milliseconds for which Redis holds a read; afterwards the reader checks that the bus is the same.
+#: Milliseconds for which Redis holds a read; afterwards the reader checks that the bus and the slot are the same.
 BLOCK = 2000
 #: Maximum number of messages of one read.
 COUNT = 1000
@@ -156,6 +156,8 @@ class RedisMailbox:
         """Key of the mailbox of this replica."""
         self.last = b"0-0"
         """Id of the last letter that was read."""
+        self._slot = -1
+        self._token = ""
         self._letters: deque[Letter] = deque()
         self._arrived = asyncio.Event()
         self._expired = True
@@ -166,12 +168,20 @@ class RedisMailbox:
         sealed = self._sealer.seal(_write(letter), key.encode())
         return bool(await self._client.run(scripts.PUT, [self._keys.leases, key], slot, sealed, MAX_LETTERS))
 
-    def begin(self, slot: int) -> None:
-        """Start reading the letters to a slot."""
+    def begin(self, slot: int, token: str) -> None:
+        """Start reading the letters to a slot, which this replica has with a token."""
+        self._slot, self._token = slot, token
         self.key = f"{self._keys.mailboxes}{slot}"
         self.last = b"0-0"
         self._letters.clear()
         self._expired = False
+
+    async def check(self) -> None:
+        """Check that Redis has the slot of this replica: after FLUSHALL, it has none."""
+        slot = self._slot
+        held = await self._client.call("HGET", self._keys.counters, f"slot:{slot}")
+        if slot == self._slot and held != self._token.encode():
+            self.expire()
 
     def expire(self) -> None:
         """Record that this replica has no slot any more."""
@@ -211,6 +221,7 @@ class MessageReader:
         self._mailbox = mailbox
         self._keys = keys
         self._task: asyncio.Task[None] | None = None
+        self._checked = 0.0
         self.on_notice: Callable[[Notice], None] = lambda notice: None
         """Called with each notice before others read it."""
 
@@ -251,10 +262,9 @@ class MessageReader:
         await send(connection, [("XREAD", "COUNT", COUNT, "BLOCK", BLOCK, "STREAMS", *streams)])
         async with asyncio.timeout(BLOCK / 1000 + PATIENCE):
             found = await connection.read_response()
-        if not found:
+        if not found or asyncio.get_running_loop().time() - self._checked > BLOCK / 1000:
             await self._check()
-            return
-        for key, entries in found.items() if isinstance(found, dict) else found:
+        for key, entries in found.items() if isinstance(found, dict) else found or ():
             if key == self._keys.bus.encode():
                 for notice in self._bus.add([(id, values[:2]) for id, values in entries]):
                     self.on_notice(notice)
@@ -262,6 +272,7 @@ class MessageReader:
                 self._mailbox.add([(id, values[:2]) for id, values in entries])
 
     async def _check(self) -> None:
-        """Check that the bus is the same and complete. If Redis is away, a later check does this."""
+        """Check that the bus is the same and complete, and the slot. If Redis is away, a later check does this."""
+        self._checked = asyncio.get_running_loop().time()
         with contextlib.suppress(StoreUnavailable):
-            await self._bus.check()
+            await asyncio.gather(self._bus.check(), self._mailbox.check())

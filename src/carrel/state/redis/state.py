@@ -126,7 +126,7 @@ class RedisState:
             await self._client.call("HSET", self._keys.counters, "sealed", own)
         self.slot = slot
         self._bus.rename(name.decode())
-        self._mailbox.begin(slot)
+        self._mailbox.begin(slot, self._token)
         return int(position)
 
     @property
