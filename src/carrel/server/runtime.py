@@ -395,7 +395,8 @@ class Runtime:
     def position(self) -> int:
         """Return the position of the bus up to which all changes were sent to their subscribers here."""
         unsent = self.hub.unsent_since
-        return self.replica.position if unsent is None else min(unsent, self.replica.position)
+        replica = self.replica if self._replica is None else self._replica  # called for each event of thousands
+        return replica.position if unsent is None else min(unsent, replica.position)
 
     def published(
         self,

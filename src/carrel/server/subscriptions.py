@@ -327,6 +327,7 @@ class Hub:
         ``keys`` are the changed entries of a directory or a list, None if they are not known.
         """
         encoded: dict[tuple[str, str], bytes] = {}
+        untagged = ChangeKey(event, uri, None)
         if event == "resource_updated":
             audience = Audience.of_resource(self.gate, uri, keys)
         else:
@@ -339,11 +340,13 @@ class Hub:
             message = encoded.get((revision.name, spelled))
             if message is None:
                 message = encoded[revision.name, spelled] = self._encode(revision, event, spelled)
+            key = untagged
             if tag is not None:
                 message = message.replace(TAG, encode(tag), 1)
+                key = ChangeKey(event, uri, tag)
             shows = entry.shows.get(uri) if entry.shows else None
             if shows is None:
-                entry.channel.send(message, ChangeKey(event, uri, tag))
+                entry.channel.send(message, key)
             else:
                 task = asyncio.ensure_future(self._notify_if_shown(shows(), entry, uri, message))
                 self._asking.add(task)

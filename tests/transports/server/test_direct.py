@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
 
+import carrel
 from carrel import Context
 from carrel.transports.server import http_response
 from carrel.transports.server.direct import DirectWriter, direct_writer, disconnection, write_response
@@ -17,6 +21,8 @@ from support.raw_http import BOTH, PATIENCE, head, modern, modern_headers, servi
 from support.stdio_process import encode, request
 
 pytestmark = pytest.mark.asyncio
+
+SOURCE = str(Path(carrel.__file__).parent)
 
 
 @pytest.fixture(name="written")
@@ -95,6 +101,34 @@ async def test_every_event_arrives_in_order_although_its_reader_stalls(site, sho
     assert 0 < len(written) < sent
     stream.client.reader._transport.resume_reading()
     assert [(await stream.message())["number"] for _ in range(sent)] == list(range(sent))
+
+
+@pytest.mark.parametrize(("kind", "most"), [("listen", 6), ("GET", 11)])
+async def test_a_notification_takes_few_calls_for_each_listener(site, shop, kind, most):
+    counts, streams = [], []
+    for more in (1, 10):
+        for _ in range(more):
+            if kind == "listen":
+                streams.append(await site.listen("memo://text"))
+            else:
+                session = await site.open()
+                await session.subscribe("memo://text")
+                streams.append(await session.get())
+        channels = [entry.channel for entry in shop.app.endpoint.runtime.hub._by_uri["memo://text"]]
+        listening = channels if kind == "listen" else [session.listening[-1] for session in channels]
+        while not all(each.direct and each.idle and each._waiter and not each._waiter.done() for each in listening):
+            await asyncio.sleep(0)
+        calls: list[CodeType] = []
+        sys.setprofile(lambda frame, event, _, calls=calls: calls.append(frame.f_code) if event == "call" else None)
+        try:
+            announce(shop, "memo://text")
+        finally:
+            sys.setprofile(None)
+        names = [code.co_name for code in calls if code.co_filename.startswith(SOURCE)]
+        counts.append(len(names))
+    assert (counts[1] - counts[0]) / 10 <= most, names[-3 * most :]
+    for stream in streams:
+        stream.client.close()
 
 
 async def test_a_keep_alive_comment_is_written_at_once_unless_its_reader_stalls(site, shop, written):

@@ -149,7 +149,10 @@ class StreamableHTTPSession:
         when it resumes.
         """
         if isinstance(key, ChangeKey) or len(message) > MAX_KEPT_MESSAGE:
-            self.deliver(message, key)
+            if self._listening:  # as ``deliver`` does: there may be thousands of sessions
+                self._listening[-1].send(message, key)
+            else:
+                self.deliver(message, key)
             return
         notice = SessionMessage(self.id, self._replica.state.slot, message, key)  # type: ignore[arg-type]
         if self._replica.shared:

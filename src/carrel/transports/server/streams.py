@@ -112,9 +112,11 @@ class Stream(StreamStates):
             return
         if state is ABORTED:
             return
-        if self.direct is not None and len(message) <= UNWEIGHED and self._sender_waits and self.direct.ready:
+        direct, waiter = self.direct, self._waiter
+        waits = waiter is not None and not waiter.done()  # the task that sends has sent everything
+        if waits and direct is not None and len(message) <= UNWEIGHED and direct.ready:
             self._burst += 1
-            self.direct.write(self._event(message))
+            direct.write(self._event(message))
             return
         if key is None:
             self._messages.append(message)
@@ -207,8 +209,9 @@ class Stream(StreamStates):
 
     def keep_alive(self) -> None:
         """Send a comment, at once if everything before it has been sent."""
-        if self.direct is not None and self._sender_waits and self.direct.ready:
-            self.direct.write(COMMENT)
+        direct, waiter = self.direct, self._waiter
+        if direct is not None and waiter is not None and not waiter.done() and direct.ready:
+            direct.write(COMMENT)
         else:
             self.ping = True
             self.wake()
@@ -229,11 +232,6 @@ class Stream(StreamStates):
         """Wait for ``wake``."""
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
-
-    @property
-    def _sender_waits(self) -> bool:
-        """Whether the task that sends has sent everything, and waits."""
-        return self._waiter is not None and not self._waiter.done()
 
     def take(self) -> bytes:
         """Return all buffered messages as SSE events, or b""."""
