@@ -1,4 +1,4 @@
-"""Server by the official Python SDK 1.x whose tools ask the user: shop.py JOURNAL, on stdio.
+"""Server by the official Python SDK 1.x whose tools ask the user: shop.py JOURNAL [PORT], on stdio or over HTTP.
 
 It appends a line to JOURNAL for each effect.
 """
@@ -11,7 +11,7 @@ from mcp.server.fastmcp import Context, FastMCP
 from pydantic import BaseModel
 
 journal = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-shop = FastMCP("shop")
+shop = FastMCP("shop", port=int(sys.argv[2]) if len(sys.argv) > 2 else 8000)
 
 
 def record(effect: str, id: str) -> None:
@@ -64,4 +64,4 @@ async def bake(id: str, context: Context) -> str:
         record("stop", id)
 
 
-shop.run()
+shop.run("streamable-http" if len(sys.argv) > 2 else "stdio")

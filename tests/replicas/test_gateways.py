@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from carrel.client.handlers import Handlers, URLElicitation
 from carrel.security.client import Bearer
 from carrel.transports.client.options import HTTPOptions
 from gateway.test_grants import Team
-from support.http_process import free_port
+from support.http_process import free_port, reachable
 from support.openid_provider import Provider, provider
 from support.parties import python
 from support.redis_servers import RedisServer, redis_server
@@ -47,6 +49,20 @@ def configure(folder: Path) -> Path:
     path = folder / "carrel.toml"
     path.write_text(f"[servers.shop]\ncommand = {command}\nargs = {arguments}\n")
     return path
+
+
+@asynccontextmanager
+async def shop_over_http(folder: Path) -> AsyncIterator[None]:
+    """Run the shop, and write the configuration of a gateway to it. Its requests over HTTP name their calls."""
+    port = free_port()
+    (folder / "carrel.toml").write_text(f'[servers.shop]\nurl = "http://127.0.0.1:{port}/mcp"\n')
+    command = [python("1"), str(SHOP), str(folder / "journal"), str(port)]
+    with open(folder / "shop.log", "wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            await reachable(port)
+            yield
+        finally:
+            process.kill()
 
 
 @asynccontextmanager
@@ -200,6 +216,57 @@ async def test_a_call_continues_at_any_worker_of_one_command(tmp_path: Path) -> 
         assert await workers.end() == 0
         assert workers.errors.count("SERVER") == 1
         assert "Traceback" not in workers.errors
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 12))])
+async def test_no_call_runs_twice_while_replicas_are_killed(seed: int, store: RedisServer, tmp_path: Path) -> None:
+    chosen, over, done, lost = random.Random(seed), asyncio.Event(), set[str](), list[str]()
+
+    async def order(web: Web, id: str) -> None:
+        more: dict[str, Any] = {}
+        for content in ({"size": 3}, {"name": "Zoë"}, None):
+            arguments = {"name": "order", "arguments": {"id": id}}
+            try:
+                reply = await web.ask("tools/call", **arguments, **more)
+            except Lost:
+                if not more:
+                    return
+                reply = await web.ask("tools/call", **arguments, **more)  # as a client may do
+            if "error" in reply:
+                lost.append(reply["error"]["message"])
+                return
+            if content is not None:
+                more = answer(reply["result"], **content)
+            await asyncio.sleep(chosen.uniform(0, 0.3))
+        assert reply["result"]["content"][0]["text"] == "3 for Zoë"
+        done.add(id)
+
+    async def work(web: Web, number: int) -> None:
+        count = 0
+        while not over.is_set():
+            with suppress(Lost):
+                await order(web, f"{number}.{count}")
+            count += 1
+            await asyncio.sleep(chosen.uniform(0, 0.3))
+
+    async with shop_over_http(tmp_path), replicated("gateway", store, tmp_path, replicas=3) as group:
+        web = Web(group.url)
+        working = [asyncio.create_task(work(web, number)) for number in range(4)]
+        for _ in range(3):
+            await asyncio.sleep(chosen.uniform(0.5, 2))
+            member = chosen.choice(group.members)
+            await member.end()
+            await asyncio.sleep(chosen.uniform(0, 1))
+            await member.start()
+        over.set()
+        await asyncio.wait_for(asyncio.gather(*working), 2 * PATIENCE)
+        await web.close()
+        effects = [(effect, id) for effect, id, _ in group.journal()]
+    assert len(effects) == len(set(effects)), "nothing has happened twice"
+    assert {(effect, id) for effect in ("reserve", "send") for id in done} <= set(effects)
+    assert done
+    told = ("may have done some of its work", "has been used already", "not available")
+    assert all(any(part in text for part in told) for text in lost), lost
 
 
 async def test_while_redis_is_away_a_retry_is_refused_and_a_later_one_succeeds(tmp_path: Path) -> None:

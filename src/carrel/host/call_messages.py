@@ -20,6 +20,7 @@ from carrel.host.relay import CallLost, InvalidClientResponse
 from carrel.protocol import unknown
 from carrel.protocol.encoding import encode
 from carrel.protocol.passed_results import PassedResult
+from carrel.protocol.results import reader
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import LoggingLevel, Result, Wire, prepared
 from carrel.wire.client_features import (
@@ -47,11 +48,11 @@ __all__ = [
     "Success",
     "error_of",
     "failure_of",
+    "outcome_of",
     "params_of",
     "read_message",
     "response_of",
     "result_of",
-    "success_of",
     "write_message",
     "write_struct",
 ]
@@ -200,8 +201,11 @@ def response_of(params: ServerRequestParams, data: bytes) -> Any:
     return unknown.distribute(response) if kind is ListRootsResult else response
 
 
-def success_of(result: Any) -> Success:
-    """Return the message with the result of a call."""
+def outcome_of(result: Any, missing: MissingCapability | None) -> Success | Failure:
+    """Return the message with the result of a call, or with the capability that the client was ``missing``."""
+    value = result.value if isinstance(result, PassedResult) else result
+    if missing is not None and getattr(value, "is_error", False):
+        return failure_of(missing)
     if isinstance(result, PassedResult):
         value = encode(result.value)
         return Success(value, bytes(result.raw), result.revision.name, result.foreign is not None)
@@ -212,9 +216,10 @@ def result_of(message: Success, kind: type[Result] | None) -> Any:
     """Return the result of a call, of the type ``kind``."""
     if message.value is None or kind is None:
         return None
+    value = reader(kind)(message.value)
     if message.raw is None:
-        return read_struct(kind, message.value)
-    value, raw = msgspec.json.decode(message.value, type=prepared(kind)), msgspec.Raw(message.raw)
+        return unknown.kept(value, msgspec.json.decode(message.value))
+    raw = msgspec.Raw(message.raw)
     found = unknown.without_foreign_blocks(raw) if message.foreign else None
     return PassedResult(value, raw, REVISIONS[message.revision], None if found is None else found[1])
 

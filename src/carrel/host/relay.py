@@ -131,7 +131,7 @@ class Relay:
             if self._detaches and not self._detached:
                 self._detached = await context.detach()
                 self._detaches = self._detached
-            if self._open:
+            elif self._open:
                 await self._put(self._open, context)
             else:
                 self._news.clear()

@@ -170,7 +170,7 @@ class Relays:
 
     async def _serve(self, token: str, connection: MailboxConnection) -> None:
         """Continue a parked call at its client's request to another replica."""
-        from carrel.host.call_messages import Parked, SentAgain, failure_of, success_of, write_message
+        from carrel.host.call_messages import Parked, SentAgain, failure_of, outcome_of, write_message
         from carrel.host.resumed_calls import ResumedContext
 
         call = self._parked.get(token)
@@ -183,7 +183,8 @@ class Relays:
         self._resumed.add(relay)
         message: CallMessage
         try:
-            message = success_of(await self._continue(relay, token, call.replica, context, connection))
+            result = await self._continue(relay, token, call.replica, context, connection)
+            message = outcome_of(result, relay.missing)
         except InputRequired:
             message = Parked()
         except Exception as error:
