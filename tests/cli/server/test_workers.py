@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -92,6 +94,12 @@ async def test_workers_answer_on_one_port_share_sessions_and_end_with_the_comman
         for client in (here, there):
             listed = await (await post(workers, session, request(5, "tools/list"), client)).json()
             assert "pid" in str(listed["result"])
+        if sys.platform == "linux":
+            shown = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0") for pid in workers.children}
+            assert {shown[one], shown[other]} == {b"carrel: worker 1", b"carrel: worker 2"}
+            assert sorted(shown.values())[0] == b"carrel: store"
+            names = {Path(f"/proc/{pid}/comm").read_text().strip() for pid in workers.children}
+            assert names == {"carrel-store", "carrel-worker-1", "carrel-worker-2"}
         assert await workers.end(number) == 0
         assert workers.errors.count("is ready at") == 1
         assert "Traceback" not in workers.errors

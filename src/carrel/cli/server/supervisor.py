@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from carrel.cli.server.process_names import name_process
 from carrel.cli.server.worker import BEAT, DUMP, WorkerProcess
 from carrel.cli.terminal.messages import print_stderr
 from carrel.log import Log
@@ -199,6 +200,7 @@ class Supervisor:
             ours.close()
             for listener in self._sockets():
                 listener.close()
+            name_process("store")
             try:
                 hold(theirs)
             except BaseException:
@@ -228,6 +230,7 @@ class Supervisor:
             for listener in self._sockets():
                 if listener not in place.listeners:
                     listener.close()
+            name_process(f"worker {place.number}")
             worker = WorkerProcess(place.number, place.listeners, theirs, given)
             worker.greets = greets
             return worker
