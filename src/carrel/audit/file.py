@@ -75,15 +75,19 @@ class AuditFile:
         self._flush()
         self._follow_file()
         while self._records:
-            lines: list[bytes] = []
-            size = self._size
-            while self._records and size < self._options.max_size:
-                lines.append(self._line(self._records.popleft()))
-                size += len(lines[-1])
-            self._unwritten = b"".join(lines)
-            self._flush()
-            if self._size >= self._options.max_size:
-                self._rotate()
+            self._write_batch()
+
+    def _write_batch(self) -> None:
+        """Write as many records as the file has room for, and rotate it if it is full."""
+        lines: list[bytes] = []
+        size = self._size
+        while self._records and size < self._options.max_size:
+            lines.append(self._line(self._records.popleft()))
+            size += len(lines[-1])
+        self._unwritten = b"".join(lines)
+        self._flush()
+        if self._size >= self._options.max_size:
+            self._rotate()
 
     def close(self) -> None:
         """Close the file."""

@@ -28,8 +28,8 @@ Upstreams: TypeAlias = "Callable[[], Mapping[str, bool]]"
 KEPT = 4096
 
 
-def audit_destinations(settings: AuditSettings) -> Iterator[AuditDestination]:
-    """Yield the destinations of the audit log.
+def audit_destinations(settings: AuditSettings, *, shared: bool) -> Iterator[AuditDestination]:
+    """Yield the destinations of the audit log. Other processes write to its file too if it is ``shared``.
 
     Raises:
         ConfigError: a file cannot be opened, a URL is invalid, or OpenTelemetry is not set up.
@@ -38,11 +38,15 @@ def audit_destinations(settings: AuditSettings) -> Iterator[AuditDestination]:
         from carrel.audit import AuditFile, FileOptions
 
         key = (settings.key or "").encode()
-        yield AuditFile(
-            FileOptions(
-                path=settings.file, max_size=settings.max_size, keep=settings.keep, chain=settings.chain, key=key
-            )
+        options = FileOptions(
+            path=settings.file, max_size=settings.max_size, keep=settings.keep, chain=settings.chain, key=key
         )
+        if shared:
+            from carrel.audit.shared_file import SharedAuditFile
+
+            yield SharedAuditFile(options)
+        else:
+            yield AuditFile(options)
     if settings.stderr:
         from carrel.audit import AuditStream
 
@@ -139,7 +143,7 @@ def add_audit(app: Server[Any], configuration: Configuration) -> AuditRecorder |
         raise ConfigError(f"{where}: [audit] key is for chain = true")
     if settings.chain and settings.file is None:
         raise ConfigError(f"{where}: [audit] chain is for a file")
-    destinations = list(audit_destinations(settings))
+    destinations = list(audit_destinations(settings, shared=configuration.worker is not None))
     if not destinations:
         if configuration.given("audit"):
             raise ConfigError(f"{where}: [audit] needs a file, stderr, syslog or otel")

@@ -7,8 +7,10 @@ unless the store is Redis. A worker that ends is started again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carrel.errors import ConfigError
@@ -40,7 +42,6 @@ def check_workers(configuration: Configuration) -> None:
         raise ConfigError(f"{where}: several workers need Linux or macOS; here, use [state] and several servers")
     problems = {
         "--sse": settings.http.sse,
-        "a file in [audit]": settings.audit.file is not None,
     }
     for problem, is_set in problems.items():
         if is_set:
@@ -73,6 +74,11 @@ def start_workers(configuration: Configuration) -> WorkerProcess | int | None:
         listeners.append(listen(http.host, port, reuse_port=True))
     listeners += listeners[:1] * (count - len(listeners))
     preload()
+    if configuration.settings.audit.file is not None:
+        from carrel.audit.shared_file import lock_of
+
+        with contextlib.suppress(FileNotFoundError):  # it may have the end of a chain whose file was removed
+            Path(lock_of(configuration.settings.audit.file)).unlink()
     key = secrets.token_bytes(32)
     has_store = configuration.settings.state.url is None
     outcome = Supervisor(listeners, has_store=has_store, grace=http.grace, patience=http.worker_timeout).run()
