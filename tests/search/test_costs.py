@@ -12,6 +12,7 @@ import pytest
 from carrel import Server
 from carrel.catalog.provider import Page, Provider, Request
 from carrel.errors import ResourceNotFound
+from carrel.search import indexer
 from carrel.search.store import IndexStore
 from carrel.sources.files.source import FilesSource
 from carrel.wire.resources import ReadResourceResult, Resource, TextResourceContents
@@ -101,3 +102,30 @@ async def test_hits_that_can_be_read_are_found_behind_many_that_cannot(
         assert len(looked_up) < FILES  # resources that cannot be among the first are not looked up
         provider.gone = {f"memo://{number}" for number in range(55)}
         assert names(await index.search("tea", limit=3)) == ["55.md", "56.md", "57.md"]
+
+
+async def test_commits_become_rarer_while_many_resources_are_indexed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+    commits: list[float] = []
+    write_store, commit = IndexStore.write, IndexStore.commit
+
+    def written(store: IndexStore, *arguments: Any) -> None:
+        seconds[0] += 5.0
+        write_store(store, *arguments)
+
+    def committed(store: IndexStore) -> None:
+        commits.append(seconds[0])
+        commit(store)
+
+    monkeypatch.setattr(indexer, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(indexer, "BATCH", 1)
+    monkeypatch.setattr(IndexStore, "write", written)
+    monkeypatch.setattr(IndexStore, "commit", committed)
+    app = Server("shelf")
+    app.add_provider(Vanishing())
+    async with searching(app, tmp_path / "cache"):
+        assert seconds[0] >= FILES * 5.0
+    assert commits[0] <= 20.0
+    assert 6 <= len(commits) <= 10

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from carrel.search.store import IndexStore
     from carrel.search.terms import Word
 
-__all__ = ["Hits", "ReadableText", "Wanted", "least_tokens"]
+__all__ = ["Hits", "HitsAndPassages", "ReadableText", "Wanted", "least_tokens"]
 
 log = Log("carrel.search")
 
@@ -66,11 +66,13 @@ class Wanted(NamedTuple):
     passages: int
     tokens: int
 
-    def has(self, found: tuple[Sequence[SearchHit], Sequence[SearchPassage]], _: int) -> bool:
-        """Return whether hits and passages are as many as are needed."""
-        hits, passages = found
-        full = len(passages) >= self.passages or least_tokens(each.text for each in passages) > self.tokens
-        return full and len(hits) >= self.hits
+
+class HitsAndPassages(NamedTuple):
+    """Hits and passages, and whether the passages are as many as are needed."""
+
+    hits: list[SearchHit]
+    passages: list[SearchPassage]
+    full: bool
 
 
 class UnreadableResource(Exception):
@@ -133,11 +135,11 @@ class Hits:
 
     async def both(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, wanted: Wanted, request: Request
-    ) -> tuple[list[SearchHit], list[SearchPassage]]:
+    ) -> HitsAndPassages:
         """Return the first hits and the first passages, read and reranked once: the hits are of the passages first."""
         if not ranked:
-            return [], []
-        found = await self._filling(store, ranked, query, wanted, request)
+            return HitsAndPassages([], [], False)
+        found, full = await self._filling(store, ranked, query, wanted, request)
         best: dict[int, tuple[Ranked, str]] = {}
         for each, text in found:
             best.setdefault(each.entry.number, (each, text))
@@ -147,18 +149,19 @@ class Hits:
                 best[each.entry.number] = each, text
         first = list(best.values())[: wanted.hits]
         made: list[SearchHit] = await self._index.in_thread(request, self._made, store, first, words_of(query))
-        return made, [self._passage(each, text) for each, text in found[: wanted.passages]]
+        return HitsAndPassages(made, [self._passage(each, text) for each, text in found[: wanted.passages]], full)
 
     async def _filling(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, wanted: Wanted, request: Request
-    ) -> list[tuple[Ranked, str]]:
+    ) -> tuple[list[tuple[Ranked, str]], bool]:
         """Return the first passages that the caller can read, with their texts, until they fill the page.
 
-        The first read has also the first resources, as many as there are hits.
+        And whether they are as many as are needed. The first read has also the first resources, as many as there are
+        hits.
         """
         most = max(wanted.hits, wanted.passages)
         if self._reranker is not None:
-            return await self._first(store, ranked, query, most, request)
+            return await self._first(store, ranked, query, most, request), True
         found: list[tuple[Ranked, str]] = []
         at, size, room = 0, _places_of(ranked, wanted.hits), wanted.tokens
         while room >= 0 and at < len(ranked) and len(found) < most:
@@ -167,7 +170,7 @@ class Hits:
             read = await self._readable(store, part, len(part), request)
             room -= least_tokens(text for _, text in read)
             found += read
-        return found
+        return found, room < 0 or len(found) == most
 
     async def _first(
         self, store: IndexStore, ranked: Sequence[Ranked], query: str, limit: int, request: Request

@@ -21,11 +21,11 @@ from carrel.search.background import BackgroundIndex
 from carrel.search.embedder import Embed, Embedder, EmbeddingsEndpoint, EmbeddingsFunction
 from carrel.search.engine import Damaged
 from carrel.search.find import Filters, SearchQuery, find, named
-from carrel.search.hits import Hits, ReadableText, Wanted
+from carrel.search.hits import Hits, HitsAndPassages, ReadableText, Wanted
 from carrel.search.identifiers import identifiers_of
 from carrel.search.indexer import Progress
 from carrel.search.options import SearchOptions
-from carrel.search.results import PassageResults, SearchHit, SearchPassage, SearchResults
+from carrel.search.results import PassageResults, SearchResults
 from carrel.search.store import IndexStore
 from carrel.search.terms import words_of
 
@@ -139,12 +139,16 @@ class SearchIndex(BackgroundIndex):
 
         async def read(
             store: IndexStore, ranked: Sequence[Ranked], query: str, most: int, request: Request
-        ) -> tuple[list[SearchHit], list[SearchPassage]]:
+        ) -> HitsAndPassages:
             return await self._hits.both(store, ranked, query, wanted, request)
 
+        def enough(page: HitsAndPassages, _: int) -> bool:
+            return page.full and len(page.hits) == wanted.hits
+
         most = max(wanted.hits, wanted.passages)
-        answer = await self._answer(query, most, Filters(self, request=request, **filters), request, read, wanted.has)
-        (hits, texts), (near_hits, near_texts), absent = answer or (([], []), ([], []), [])
+        answer = await self._answer(query, most, Filters(self, request=request, **filters), request, read, enough)
+        none = HitsAndPassages([], [], False)
+        (hits, texts, _), (near_hits, near_texts, _), absent = answer or (none, none, [])
         complete = answer is not None and self.complete
         return (
             SearchResults(query=query, hits=hits, complete=complete, nearest=near_hits, absent=absent),

@@ -51,8 +51,9 @@ BATCH, BATCH_BYTES, READS, TOGETHER = 64, 2 * 1024 * 1024, 8, 4
 UNKNOWN_SIZE = BATCH_BYTES // READS
 #: Number of resources compared with the index before yielding to the event loop.
 LISTED_AT_ONCE = 250
-#: Seconds between commits while many resources are indexed.
-COMMIT = 10.0
+#: Seconds between commits while many resources are indexed, at least, and as a share of the seconds since the start:
+#: each commit ends a part of the index, and the engine merges parts.
+COMMIT, COMMIT_SHARE = 10.0, 1 / 3
 #: Seconds after which the resources of fast providers are committed while slow providers are still read.
 SLOW = 2.0
 #: Seconds between two reports of progress.
@@ -233,7 +234,7 @@ class Indexer:
         if writing is not None:
             await writing
             self.moved = monotonic()
-            if self.moved - self._committed > COMMIT:
+            if self.moved - self._committed > max(COMMIT, (self.moved - self._begun) * COMMIT_SHARE):
                 await self._commit()
         if monotonic() - self._reported > REPORT:
             self._reported = monotonic()

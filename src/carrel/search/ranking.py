@@ -217,6 +217,8 @@ def _naming(asked: set[str]) -> Callable[[IndexedResource], bool]:
 
     def is_named(entry: IndexedResource) -> bool:
         name = entry.resource.name
+        if name.isascii() and not all(map(name.lower().__contains__, asked)):
+            return False  # faster than splitting the name, and most names
         stem, dot, _ = name.rpartition(".")
         return set(terms_of(name)) == asked or (bool(dot) and set(terms_of(stem)) == asked)
 
