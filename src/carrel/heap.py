@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-__all__ = ["LARGE_BLOCK", "Heap", "unmap_large_blocks"]
+__all__ = ["LARGE_BLOCK", "Heap", "return_free_pages", "unmap_large_blocks"]
 
 #: Blocks of at least this many bytes are mapped one by one. Mapping costs more than it saves for smaller blocks.
 LARGE_BLOCK = 4 * 1024 * 1024
@@ -42,7 +42,7 @@ class Heap:
             self._kept = size
         elif size - self._kept > BURST:
             unmap_large_blocks()
-            _call("malloc_trim", 0)
+            return_free_pages()
             self._kept = resident()
 
 
@@ -58,6 +58,11 @@ def resident() -> int:
 def unmap_large_blocks() -> None:
     """Allocate large blocks with mmap from now on, so that freed blocks are returned to the system."""
     _call("mallopt", M_MMAP_THRESHOLD, LARGE_BLOCK)
+
+
+def return_free_pages() -> None:
+    """Return free pages to the system, which takes some milliseconds."""
+    _call("malloc_trim", 0)
 
 
 def _call(name: str, *arguments: int) -> None:

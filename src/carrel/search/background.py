@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from carrel.catalog.catalog import Catalog
 from carrel.catalog.provider import Change, ListChanges, Provider, Recipients, Request
 from carrel.errors import ConfigError
+from carrel.heap import return_free_pages
 from carrel.log import Log
 from carrel.search.embedder import Embedder
 from carrel.search.embeddings import Embeddings
@@ -279,6 +280,7 @@ class BackgroundIndex:
                     if self._embeddings is not None and store.vectors is not None:
                         await self._run(store.vectors.tidy)
                         self._embeddings.wake()
+                    await self._run(return_free_pages)  # the versions of all resources were in memory
                     self._ready.set()
                     self._report_update()
                 elif changed:

@@ -35,8 +35,8 @@ CREATE TABLE IF NOT EXISTS resources (
 );
 """
 PUT = "INSERT OR REPLACE INTO resources VALUES (?,?,?,?,?,?,?,?,?)"
-#: KiB of the file in memory, so that few of its pages are written twice.
-CACHE = 16 * 1024
+#: KiB of the file in memory while the index is made, so that few of its pages are written twice, and later.
+CACHE, CACHE_LATER = 16 * 1024, 2 * 1024
 
 T = TypeVar("T")
 
@@ -100,11 +100,11 @@ class Manifest:
         if write:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=NORMAL")
-            database.execute(f"PRAGMA cache_size=-{CACHE}")
             database.executescript(SCHEMA)
             database.execute("INSERT OR IGNORE INTO about VALUES ('version', ?)", (version,))
             if database.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
                 raise Damaged("the manifest is damaged")
+            database.execute(f"PRAGMA cache_size=-{CACHE}")
         found = database.execute("SELECT value FROM about WHERE key = 'version'").fetchone()
         if found != (version,):
             raise Damaged(f"it is of another version: {found[0] if found else 'none'}")
@@ -149,8 +149,14 @@ class Manifest:
         self._database.execute("INSERT OR REPLACE INTO about VALUES ('complete', ?)", (complete,))
 
     def mark_complete(self) -> None:
-        """Record that the index is complete, from the next commit on."""
-        self._safely(lambda: self._mark("yes"))
+        """Record that the index is complete, from the next commit on, and release memory."""
+
+        def mark() -> None:
+            self._mark("yes")
+            self._database.execute(f"PRAGMA cache_size=-{CACHE_LATER}")
+            self._database.execute("PRAGMA shrink_memory")
+
+        self._safely(mark)
 
     def set_version(self, number: int, resource: Resource, version: str) -> None:
         """Update the metadata of a resource whose text is unchanged."""
@@ -180,7 +186,8 @@ class Manifest:
     def known(self, provider: str) -> dict[int, str]:
         """Return the versions of the resources of a provider by their numbers."""
         statement = "SELECT number, version FROM resources WHERE provider = (SELECT id FROM providers WHERE name = ?)"
-        return dict(self._rows(statement, (provider,)))
+        found: dict[int, str] = self._safely(lambda: dict(self._database.execute(statement, (provider,))))
+        return found
 
     def count(self, provider: str) -> int:
         """Return how many resources of a provider there are."""
