@@ -7,16 +7,17 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from carrel.errors import ConfigError
-from carrel.metrics.state import ServerState
 from carrel.transports.addresses import read_address
 from carrel.transports.server.origin import LOOPBACK, host_name
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 __all__ = ["MetricsListener"]
 
@@ -27,6 +28,14 @@ PLAIN = "text/plain; charset=utf-8"
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+
+    def take(self, listener: socket.socket) -> None:
+        """Accept connections on a socket that listens already."""
+        self.socket.close()
+        listener.setblocking(False)  # another process may accept a connection first
+        self.socket = listener
+        self.server_address = self.server_name, self.server_port = listener.getsockname()[:2]
+        self.setup_environ()
 
 
 class _ServerIPv6(_Server):
@@ -40,12 +49,30 @@ class _Handler(WSGIRequestHandler):
         """Log nothing."""
 
 
+class Metrics(Protocol):
+    """Metrics of a server: a registry of prometheus_client, or the metrics of all workers."""
+
+    def collect(self) -> Iterable[Any]:
+        """Return the metrics."""
+
+
+class Health(Protocol):
+    """Health and readiness of a server."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the event loop has been blocked for a long time."""
+
+    def readiness(self) -> tuple[bool, list[str]]:
+        """Return whether the server is ready, and its problems."""
+
+
 class MetricsListener:
     """Listener with /metrics (OpenMetrics, or the text format of Prometheus), /healthz and /readyz.
 
     The Host header of a request must be an address, localhost, ``host``, or one of ``allowed_hosts`` ("*": any name),
-    so that no web page reads the metrics by DNS rebinding. ``reuse_port`` lets another listener have the same port
-    meanwhile (SO_REUSEPORT).
+    so that no web page reads the metrics by DNS rebinding. ``listener`` is a socket that listens already, if other
+    processes accept its connections too.
 
     Raises:
         ConfigError: the address cannot be listened on.
@@ -55,20 +82,23 @@ class MetricsListener:
         self,
         host: str,
         port: int,
-        registry: CollectorRegistry,
-        state: ServerState,
+        registry: Metrics,
+        state: Health,
         allowed_hosts: Iterable[str] = (),
         *,
-        reuse_port: bool = False,
+        listener: socket.socket | None = None,
     ) -> None:
         self._hosts = {*LOOPBACK, host.lower(), *(name.lower() for name in allowed_hosts)}
         self._registry = registry
         self._state = state
         kind: type[_Server] = _ServerIPv6 if ":" in host else _Server
-        if reuse_port:
-            kind = type("_SharingServer", (kind,), {"allow_reuse_port": True})
         try:
-            self._server = make_server(host, port, self._answer, kind, handler_class=_Handler)
+            if listener is None:
+                self._server = make_server(host, port, self._answer, kind, handler_class=_Handler)
+            else:
+                self._server = kind((host, port), _Handler, bind_and_activate=False)
+                self._server.take(listener)
+                self._server.set_app(self._answer)
         except OSError as error:
             raise ConfigError(f"[metrics] cannot listen on {host} port {port}: {error.strerror}") from None
         self.port: int = self._server.server_port
@@ -97,14 +127,14 @@ class MetricsListener:
             status, body = "405 Method Not Allowed", b"only GET and HEAD\n"
         elif path == "/metrics":
             encode, kind = choose_encoder(environ.get("HTTP_ACCEPT", ""))
-            body = encode(self._registry)
+            body = encode(cast("CollectorRegistry", self._registry))  # it calls nothing but ``collect``
         elif path == "/healthz":
-            if self._state.lag.is_stuck:
+            if self._state.is_stuck:
                 status, body = "503 Service Unavailable", b"the event loop does not run\n"
         elif path == "/readyz":
-            kind, problems = "application/json", sorted(self._state.problems())
-            status = "503 Service Unavailable" if problems else "200 OK"
-            body = json.dumps({"ready": not problems, "problems": problems}).encode()
+            kind, (ready, problems) = "application/json", self._state.readiness()
+            status = "200 OK" if ready else "503 Service Unavailable"
+            body = json.dumps({"ready": ready, "problems": problems}).encode()
         else:
             status, body = "404 Not Found", b"there are /metrics, /healthz and /readyz\n"
         start_response(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])

@@ -87,6 +87,16 @@ class ServerState:
         self.problems = problems
         self.lag = Lag()
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the event loop has been blocked for a long time."""
+        return self.lag.is_stuck
+
+    def readiness(self) -> tuple[bool, list[str]]:
+        """Return whether the server is ready, and why it is not."""
+        problems = sorted(self.problems())
+        return not problems, problems
+
 
 class StateCollector:
     """Collector of the state of a server, for a registry of prometheus_client."""

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,6 @@ import pytest
 from carrel import Client
 from carrel.cli import main
 from support.carrel_process import COMMAND
-from support.http_process import free_port
-from support.raw_http import Site
 from support.redis_servers import redis_server
 from support.stdio_process import request
 from support.worker_processes import PATIENCE, gone, running
@@ -300,31 +298,6 @@ async def test_clients_of_all_workers_are_notified_once_of_a_file_and_find_its_t
         assert await workers.end() == 0
         for stream in streams:
             assert "resources/updated" not in str(await stream.messages())
-
-
-async def test_each_worker_has_its_metrics_on_a_port_that_its_successor_takes_over(file, tmp_path):
-    port = free_port()
-    free_port()  # the next one, for the second worker
-    (tmp_path / "carrel.toml").write_text(
-        f"[app]\nfile = 'books.py'\n[http]\nport = 0\nworkers = 2\n[metrics]\nport = {port}\n"
-    )
-    with closing(Site(port)) as one, closing(Site(port + 1)) as other:
-        await check_metrics(tmp_path, one, other)
-
-
-async def check_metrics(folder, *sites):
-    async with running("run", cwd=folder) as workers:
-        before = await workers.pids()
-        for _ in range(2):
-            for site in sites:
-                assert await (await site.request("GET", path="/readyz")).json() == {"ready": True, "problems": []}
-                text = await (await site.request("GET", path="/metrics", headers={"Connection": "close"})).body()
-                assert b"mcp_server_operation_duration_seconds" in text
-            workers.process.send_signal(signal.SIGHUP)
-            await workers.wait_for("all workers were replaced")
-            await gone(before)
-            before = await workers.pids()
-        assert await workers.end() == 0
 
 
 async def test_with_redis_the_workers_are_replicas(file):

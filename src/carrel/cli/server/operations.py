@@ -116,14 +116,22 @@ def add_metrics(
     registry.register(StateCollector(state))
     endpoint.observe(MetricsObserver(registry))
     worker = configuration.worker
-    port = settings.port if worker is None or not settings.port else settings.port + worker.number - 1
-    # the worker that a new one replaces has the port too
-    listener = MetricsListener(
-        settings.host, port, registry, state, settings.allowed_hosts, reuse_port=worker is not None
-    )
+    if worker is None or worker.metrics is None:
+        listener = MetricsListener(settings.host, settings.port, registry, state, settings.allowed_hosts)
+    else:
+        from carrel.metrics.workers import WorkerMetrics
+
+        accepting, reporting = worker.metrics
+        workers = WorkerMetrics(reporting, worker.number, registry, state)
+        workers.start()
+        app.on_shutdown(workers.stop)
+        listener = MetricsListener(
+            settings.host, settings.port, workers, workers, settings.allowed_hosts, listener=accepting
+        )
     listener.start()
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    print_stderr(f"carrel: metrics are at http://{host}:{listener.port}/metrics")
+    if worker is None or worker.greets:
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        print_stderr(f"carrel: metrics are at http://{host}:{listener.port}/metrics")
     app.on_startup(state.lag.start)
     app.on_startup(lambda: started.append(True))
     app.on_shutdown(listener.stop)

@@ -42,6 +42,8 @@ class WorkerProcess:
         self.number = number
         self.greets = False
         """Whether this worker prints the startup message."""
+        self.metrics: tuple[socket.socket, Sequence[socket.socket]] | None = None
+        """Socket for requests of the metrics of all workers, and sockets on which each of them reports its own."""
         self.key = b""
         """Key that all workers have."""
         self._listeners = listeners

@@ -79,11 +79,15 @@ def start_workers(configuration: Configuration) -> WorkerProcess | int | None:
 
         with contextlib.suppress(FileNotFoundError):  # it may have the end of a chain whose file was removed
             Path(lock_of(configuration.settings.audit.file)).unlink()
+    metrics = None
+    if configuration.settings.metrics.port is not None:
+        accepting = listen(configuration.settings.metrics.host, configuration.settings.metrics.port)[0]
+        metrics = accepting, [listen("127.0.0.1", 0)[0] for _ in range(count)]
     key = secrets.token_bytes(32)
     has_store = configuration.settings.state.url is None
     outcome = Supervisor(listeners, has_store=has_store, grace=http.grace, patience=http.worker_timeout).run()
     if not isinstance(outcome, int):
-        outcome.key = key
+        outcome.key, outcome.metrics = key, metrics
     return outcome
 
 
