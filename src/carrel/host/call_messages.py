@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from carrel.errors import (
     INTERNAL_ERROR,
@@ -18,9 +19,11 @@ from carrel.errors import (
 )
 from carrel.host.relay import CallLost, InvalidClientResponse
 from carrel.protocol import unknown
+from carrel.protocol.connection import UNREADABLE
 from carrel.protocol.encoding import encode
 from carrel.protocol.passed_results import PassedResult
 from carrel.protocol.results import reader
+from carrel.protocol.revision import Revision
 from carrel.protocol.revisions import REVISIONS
 from carrel.wire.base import LoggingLevel, Result, Wire, prepared
 from carrel.wire.client_features import (
@@ -114,7 +117,10 @@ class SentAgain(msgspec.Struct, tag=True):
 
 
 class Success(msgspec.Struct, tag=True):
-    """Result of the call: JSON, or None. ``raw`` is the result as received, if it is passed on unchanged."""
+    """Result of the call: JSON, or None. ``raw`` is the result as received, if it is passed on unchanged.
+
+    There is no ``value`` if it follows from ``raw``.
+    """
 
     value: bytes | None
     raw: bytes | None = None
@@ -207,21 +213,41 @@ def outcome_of(result: Any, missing: MissingCapability | None) -> Success | Fail
     if missing is not None and getattr(value, "is_error", False):
         return failure_of(missing)
     if isinstance(result, PassedResult):
-        value = encode(result.value)
-        return Success(value, bytes(result.raw), result.revision.name, result.foreign is not None)
+        encoded = None if is_plain(result) else encode(value)
+        return Success(encoded, bytes(result.raw), result.revision.name, result.foreign is not None)
     return Success(None if result is None else write_struct(result))
 
 
 def result_of(message: Success, kind: type[Result] | None) -> Any:
     """Return the result of a call, of the type ``kind``."""
-    if message.value is None or kind is None:
+    if kind is None:
         return None
-    value = reader(kind)(message.value)
     if message.raw is None:
-        return unknown.kept(value, msgspec.json.decode(message.value))
-    raw = msgspec.Raw(message.raw)
+        assert message.value is not None
+        return unknown.kept(reader(kind)(message.value), msgspec.json.decode(message.value))
+    raw, revision = msgspec.Raw(message.raw), REVISIONS[message.revision]
+    if message.value is None:
+        return PassedResult(read_plain(kind, raw, revision), raw, revision)
     found = unknown.without_foreign_blocks(raw) if message.foreign else None
-    return PassedResult(value, raw, REVISIONS[message.revision], None if found is None else found[1])
+    return PassedResult(reader(kind)(message.value), raw, revision, None if found is None else found[1])
+
+
+def is_plain(result: PassedResult[Any]) -> bool:
+    """Return whether the value of a result follows from the result as received, and need not be sent."""
+    if result.foreign is not None:
+        return False
+    try:
+        return bool(read_plain(type(result.value), result.raw, result.revision) == result.value)
+    except UNREADABLE:
+        return False
+
+
+def read_plain(kind: Any, raw: msgspec.Raw, revision: Revision) -> Any:
+    """Decode a result as received."""
+    value: Any = reader(kind)(raw)
+    if not revision.stateless:
+        value.result_type = UNSET
+    return value
 
 
 def failure_of(error: BaseException) -> Failure:
