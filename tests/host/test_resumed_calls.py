@@ -12,7 +12,10 @@ import pytest
 from carrel import Context, Server
 from carrel.errors import InvalidParams
 from carrel.host import relays
+from carrel.host.relay import MAX_KEPT, MAX_KEPT_BYTES, Relay
 from carrel.host.remote import RemoteProvider
+from carrel.host.resumed_calls import ResumedContext
+from carrel.state.connections import ReplicaLost
 from carrel.state.memory import MemoryState, MemoryTables
 from carrel.state.records import SlotExpired
 from carrel.transports.memory import MemoryPeer, connect
@@ -244,3 +247,75 @@ async def test_a_call_that_was_dropped_for_another_client_is_sent_again_from_the
         await stranger.request("tools/call", {"name": "greet"})
         assert text_of(await other.call("greet", **responding(asked, ADA))) == "Ada"
     assert far.runs == 3
+
+
+async def test_a_call_that_continues_at_one_replica_is_not_sent_again_by_another() -> None:
+    far = Far()
+    async with replicas(far, SESSION) as (one, other):
+        asked = await one.call("wait")
+        (token,) = one.provider._calls._relays._parked
+        slot, opening = one.gateway.endpoint.replica.state.slot, other.gateway.endpoint.replica.connections
+        async with opening.open(slot, token), opening.open(slot, token) as second:
+            with pytest.raises(ReplicaLost):
+                await second.receive()
+        assert asked["result"]["resultType"] == "input_required"
+    assert far.runs == 1
+
+
+async def test_a_client_with_many_parked_calls_evicts_only_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relays, "MAX_PARKED", 4)
+    far = Far()
+    async with replicas(far, LATEST) as (one, other), connect(one.gateway, revision=LATEST) as stranger:
+        stranger.capabilities = EVERYTHING
+        stranger.dispatcher.client.key = "stranger"
+        asked = await one.call("greet")
+        for _ in range(6):
+            await stranger.request("tools/call", {"name": "greet"})
+        assert one.provider.parked == 4
+        runs = far.runs
+        assert text_of(await other.call("greet", **responding(asked, ADA))) == "Ada"
+        assert far.runs == runs + 1, "the server is stateless, and is asked again"
+
+
+async def test_messages_for_a_parked_call_are_bounded_in_number_and_bytes() -> None:
+    sent: list[Any] = []
+
+    class Receiver:
+        def log(self, level: str, data: Any, logger: str | None = None) -> None:
+            sent.append(data)
+
+    relay = Relay("call", None, lambda: True)
+    for number in range(3 * MAX_KEPT):
+        relay.log("info", number, None)
+    for letter in "abcdef":
+        relay.log("info", letter * (MAX_KEPT_BYTES // 3), None)
+    relay.log("info", "x" * MAX_KEPT_BYTES, None)
+    relay.log("info", "last", None)
+
+    async def nothing(_: Relay) -> None:
+        pass
+
+    relay.work = nothing
+    relay.begin()
+    await relay.result(Receiver())  # type: ignore[arg-type]
+    assert sent == ["last"]
+
+
+async def test_a_flood_of_large_messages_does_not_wait_in_memory_for_the_store() -> None:
+    sent: list[int] = []
+
+    class Connection:
+        queued = 0
+
+        @property
+        def queued_bytes(self) -> int:
+            return sum(sent)
+
+        def send(self, message: bytes) -> None:
+            sent.append(len(message))
+
+    context = ResumedContext(Connection())  # type: ignore[arg-type]
+    for _ in range(10):
+        context.report_progress(1, None, "x" * (MAX_KEPT_BYTES // 3))
+        context.log("info", "x" * MAX_KEPT_BYTES)
+    assert len(sent) == 2

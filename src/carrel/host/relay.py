@@ -12,17 +12,28 @@ import msgspec
 
 from carrel.catalog.request import InputRequired
 from carrel.errors import INTERNAL_ERROR, INVALID_PARAMS, InvalidParams, MissingCapability, ProtocolError
+from carrel.protocol.encoding import encode
 from carrel.wire.base import LoggingLevel
 
 if TYPE_CHECKING:
     from carrel.wire.client_features import ServerRequestParams
 
-__all__ = ["LOST", "MAX_KEPT", "PARKED_SECONDS", "RELAY", "CallLost", "InvalidClientResponse", "Relay", "RelayContext"]
+__all__ = [
+    "LOST",
+    "MAX_KEPT",
+    "MAX_KEPT_BYTES",
+    "PARKED_SECONDS",
+    "RELAY",
+    "CallLost",
+    "InvalidClientResponse",
+    "Relay",
+    "RelayContext",
+]
 
 #: Seconds that a remote call waits for a stateless client to send its request again, with its responses.
 PARKED_SECONDS = 600.0
-#: Maximum number of progress and log messages to queue for the client of a waiting call. The latest are kept.
-MAX_KEPT = 100
+#: Maximum number and bytes of progress and log messages to queue for the client of a waiting call. The latest are kept.
+MAX_KEPT, MAX_KEPT_BYTES = 100, 1024 * 1024
 
 LOST = (
     "The call has been cancelled, as its client took too long to answer, or its server has stopped; the call may have "
@@ -89,6 +100,8 @@ class Relay:
     def __init__(self, label: str, connection: object, is_certain: Callable[[], bool]) -> None:
         self.connection = connection
         """Connection of the client, which identifies the client."""
+        self.client = ""
+        """Key of the client, for its share of the parked calls."""
         self.is_certain = is_certain
         """Return whether a server request without a call is for this client, if no other client has a call in flight.
         """
@@ -101,7 +114,9 @@ class Relay:
         self.work: Callable[[Relay], Awaitable[Any]] | None = None
         """Sends the remote call, if the call is parked while its client is asked."""
         self._asking: set[asyncio.Future[Any]] = set()
-        self._kept: deque[Callable[[RelayContext], object]] = deque(maxlen=MAX_KEPT)
+        self._kept: deque[tuple[int, Callable[[RelayContext], object]]] = deque()
+        """Messages for the client, each with its size in bytes."""
+        self._kept_bytes = 0
         self._keys: set[str] = set()
         self._detaches = self._detached = False
         self.alone = False
@@ -126,7 +141,7 @@ class Relay:
         assert self._task is not None
         self.context = context
         while self._kept:
-            self._kept.popleft()(context)
+            self._next_kept()(context)
         while not self._task.done():
             if self._detaches and not self._detached:
                 self._detached = await context.detach()
@@ -221,21 +236,31 @@ class Relay:
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Forward progress to the client."""
-        self._pass_on(lambda context: context.report_progress(progress, total, message))
+        self._pass_on(lambda context: context.report_progress(progress, total, message), message)
 
     def log(self, level: LoggingLevel, data: Any, logger: str | None) -> None:
         """Forward a log message to the client, if it matches the client's log level."""
-        self._pass_on(lambda context: context.log(level, data, logger))
+        self._pass_on(lambda context: context.log(level, data, logger), data)
 
     def park(self) -> None:
         """Queue progress and log messages until the client sends its request again."""
         self.context = None
 
-    def _pass_on(self, send: Callable[[RelayContext], object]) -> None:
-        if self.context is None:
-            self._kept.append(send)
-        else:
+    def _pass_on(self, send: Callable[[RelayContext], object], content: Any) -> None:
+        if self.context is not None:
             send(self.context)
+            return
+        size = len(encode(content))
+        self._kept.append((size, send))
+        self._kept_bytes += size
+        while len(self._kept) > MAX_KEPT or self._kept_bytes > MAX_KEPT_BYTES:
+            self._next_kept()
+
+    def _next_kept(self) -> Callable[[RelayContext], object]:
+        """Remove the oldest message that was queued for the client, and return the function that sends it."""
+        size, send = self._kept.popleft()
+        self._kept_bytes -= size
+        return send
 
     async def cancel(self) -> None:
         """Cancel the remote call, and its pending server requests to the client."""

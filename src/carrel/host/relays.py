@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -123,7 +123,7 @@ class Relays:
                         raise CallLost(LOST)
                     place = CallPlace(replica.state.slot, os.urandom(16).hex())
                     parked = Relay(label, connection, self._is_certain)
-                    parked.alone, parked.work = alone, send
+                    parked.alone, parked.work, parked.client = alone, send, request.call.client.key
                 result: T = await self._continue(parked, place.token, replica, context, connection)
             except InputRequired:
                 context.kept[name] = msgspec.to_builtins(place)
@@ -176,8 +176,9 @@ class Relays:
         call = self._parked.get(token)
         relay = self._take(token)
         if call is None or relay is None:
-            connection.send(write_message(SentAgain()))  # only dropped calls are served without being parked
-            return
+            if any(token == dropped for _, dropped in self._dropped):
+                connection.send(write_message(SentAgain()))
+            return  # otherwise it has ended, or continues at another request
         context = ResumedContext(connection)
         listening = asyncio.ensure_future(context.listen())
         self._resumed.add(relay)
@@ -235,11 +236,18 @@ class Relays:
 
     def _park(self, token: str, relay: Relay, replica: Replica) -> None:
         if len(self._parked) >= MAX_PARKED:
-            self._drop(next(iter(self._parked)))
+            self._make_room(relay.client)
         timer = asyncio.get_running_loop().call_later(PARKED_SECONDS, self._drop, token)
         self._parked[token] = ParkedCall(relay, timer, replica)
         relay.park()
         self._offer(replica, token)
+
+    def _make_room(self, client: str) -> None:
+        """Drop the oldest call of the client with the most calls, which may be ``client``, whose call comes next."""
+        counts = Counter(call.relay.client for call in self._parked.values())
+        counts[client] += 1
+        [(greatest, _)] = counts.most_common(1)
+        self._drop(next(token for token, call in self._parked.items() if call.relay.client == greatest))
 
     def _drop(self, token: str) -> None:
         relay = self._take(token)

@@ -35,7 +35,7 @@ from carrel.host.call_messages import (
     write_message,
     write_struct,
 )
-from carrel.host.relay import LOST, MAX_KEPT, CallLost
+from carrel.host.relay import LOST, MAX_KEPT, MAX_KEPT_BYTES, CallLost
 from carrel.protocol.encoding import encode
 from carrel.state.connections import MailboxConnection, ReplicaLost
 from carrel.state.replica import Replica
@@ -80,8 +80,9 @@ class ResumedContext:
         self._report(Completed(id))
 
     def _report(self, message: CallMessage) -> None:
-        if self._connection.queued < MAX_KEPT:
-            self._connection.send(write_message(message))
+        data = write_message(message)
+        if self._connection.queued < MAX_KEPT and self._connection.queued_bytes + len(data) <= MAX_KEPT_BYTES:
+            self._connection.send(data)
 
     async def elicit_url(self, message: str, url: str, *, key: str | None = None, required: bool = False) -> PageAnswer:
         """Ask the user to visit a URL."""

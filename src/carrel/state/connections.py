@@ -86,6 +86,11 @@ class MailboxConnection:
         """Number of messages that are not sent yet."""
         return len(self._outgoing)
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the messages that are not sent yet."""
+        return sum(map(len, self._outgoing))
+
     def send(self, message: bytes) -> None:
         """Send a message after all earlier ones, also if the store is away meanwhile; a no-op if the connection is
         lost.
