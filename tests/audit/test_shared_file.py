@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from carrel.audit import FileOptions, verify_files
-from carrel.audit.shared_file import SharedAuditFile
+from carrel.audit.shared_file import SharedAuditFile, lock_of
 from carrel.audit.verify import files_of
 from carrel.errors import ConfigError
 
@@ -119,3 +120,25 @@ def test_a_lock_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl.lock").mkdir()
     with pytest.raises(ConfigError, match="cannot be locked"):
         SharedAuditFile(options(tmp_path / "audit.jsonl"))
+
+
+def test_a_lock_file_that_is_removed_is_made_anew_and_all_processes_lock_it(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    one = SharedAuditFile(options(path))
+    one.write([record(1)])
+    Path(lock_of(str(path))).unlink()
+    other = SharedAuditFile(options(path))
+    with other._locked():
+        writing = threading.Thread(target=one.write, args=([record(3)],))
+        writing.start()
+        writing.join(0.2)
+        assert writing.is_alive(), "it must wait"
+        assert entries(path) == [1]
+    writing.join(60)
+    other.write([record(4)])
+    Path(lock_of(str(path))).unlink()
+    one.write([record(5)])
+    assert entries(path) == [1, 3, 4, 5]
+    for file in (one, other):
+        file.close()
+    assert verify_files(files_of(str(path)), b"key").problems == []

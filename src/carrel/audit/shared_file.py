@@ -26,9 +26,9 @@ class SharedAuditFile(AuditFile):
     """
 
     def __init__(self, options: FileOptions) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._lock_path = lock_of(options.path)
         try:
-            self._lock = os.open(lock_of(options.path), flags, 0o600)
+            self._lock = self._open_lock()
         except OSError as error:
             raise ConfigError(f"the audit log {options.path} cannot be locked: {error.strerror}") from None
         with self._locked():
@@ -64,13 +64,26 @@ class SharedAuditFile(AuditFile):
             os.close(self._lock)
             self._lock = -1
 
+    def _open_lock(self) -> int:
+        return os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._wait_for_lock()
         try:
             yield
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _wait_for_lock(self) -> None:
+        """Take the lock on the file that is at its path: it may have been removed, and made anew by another process."""
+        while True:
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._lock), os.stat(self._lock_path)):
+                    return
+            old, self._lock = self._lock, self._open_lock()
+            os.close(old)
 
     def _follow_others(self) -> None:
         """Continue after the lines that other processes have written, in the file that is there now."""
