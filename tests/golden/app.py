@@ -21,8 +21,8 @@ META = {"example.com/shelf": 7}
 AUTHORS = {"lem": ["fiasco", "solaris"], "le guin": ["the dispossessed"]}
 
 
-def build() -> Server:
-    """Make the application. Each one has a state of its own."""
+def build(stopped: asyncio.Event | None = None) -> Server:
+    """Make the application. Each one has a state of its own. A call of ``wait`` that is cancelled sets ``stopped``."""
     app = Server(
         "golden",
         version="1.0",
@@ -33,7 +33,7 @@ def build() -> Server:
         instructions="Say please.",
         page_size=3,
     )
-    stopped = asyncio.Event()
+    stopped = stopped or asyncio.Event()
     add_resources(app, stopped)
     add_tools(app, stopped)
     add_prompts(app)

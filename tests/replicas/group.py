@@ -35,6 +35,7 @@ defaults
     option http-server-close
     retries 8
     option redispatch 1
+    option abortonclose
 frontend clients
     bind 127.0.0.1:{port}
     default_backend replicas
@@ -53,13 +54,12 @@ class Member:
         self.port = free_port()
         self.starts = 0
         self._number = number
-        self._script, self._arguments = PROGRAM, [application, str(self.port), url]
+        self._script, self._arguments = PROGRAM, [application, str(self.port), url, str(folder)]
         self._command: list[str] = []
         if application == "gateway":
             self._command = ["gateway", str(folder / "carrel.toml"), "--http", str(self.port), "--state", url]
         if application == "conformance":
             self._script, self._arguments = CONFORMANCE, ["--port", str(self.port), "--state", url]
-        self._folder = folder
         self._lease = lease
         self.log = folder / f"replica-{number}.log"
         self._ahead = ahead
@@ -77,7 +77,7 @@ class Member:
     async def start(self) -> None:
         """Start a process, and wait until it accepts connections."""
         self.starts += 1
-        own = [] if self._lease is None else [str(self._folder / "journal"), self.name, str(self._lease)]
+        own = [] if self._lease is None else [self.name, str(self._lease)]
         with open(os.devnull, "rb") as nothing, open(self.log, "ab") as log:
             streams = [nothing.fileno(), log.fileno(), log.fileno()]
             if self._command:

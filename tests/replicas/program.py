@@ -1,7 +1,7 @@
-"""A replica: program.py APPLICATION PORT STATE [JOURNAL NAME LEASE], where STATE is the URL of Redis or Valkey, or
-empty.
+"""A replica: program.py APPLICATION PORT STATE FOLDER [NAME LEASE].
 
-APPLICATION is ``golden``, ``asking`` or ``journal``; the last one writes what it does into JOURNAL.
+STATE is the URL of Redis or Valkey, or empty. APPLICATION is ``golden``, ``asking`` or ``journal``; the last one writes
+what it does into FOLDER/journal.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Literal
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -33,6 +34,22 @@ class Journal:
     def write(self, effect: str, id: str = "-") -> None:
         """Append a line. It stays if this process is killed."""
         os.write(self._file, f"{effect} {id} {self._name}\n".encode())
+
+
+class StoppedSomewhere(asyncio.Event):
+    """Event of all replicas: a file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def set(self) -> None:
+        self._path.touch()
+
+    async def wait(self) -> Literal[True]:
+        while not self._path.exists():
+            await asyncio.sleep(0.02)
+        return True
 
 
 def journaled(journal: Journal) -> Server:
@@ -84,20 +101,21 @@ def journaled(journal: Journal) -> Server:
     return app
 
 
-def main(name: str, port: str, url: str, *journal: str) -> None:
+def main(name: str, port: str, url: str, folder: str, *journal: str) -> None:
     """Serve an application."""
     if name == "journal":
-        app = journaled(Journal(*journal[:2]))
+        app = journaled(Journal(f"{folder}/journal", journal[0]))
     else:
         from golden import app as golden
         from golden import asking
 
-        app = {"golden": golden, "asking": asking}[name].build()
+        app = golden.build(StoppedSomewhere(Path(folder, "stopped"))) if name == "golden" else asking.build()
     if url:
-        app.share_state(RedisState(url, [KEY], lease=float(journal[2])) if journal else url, [KEY])
+        app.share_state(RedisState(url, [KEY], lease=float(journal[1])) if journal else url, [KEY])
     if journal:
-        app.endpoint.replica.on(SlotExpired, lambda _: Journal(*journal[:2]).write("fenced"))
-    app.run("http", port=int(port))
+        app.endpoint.replica.on(SlotExpired, lambda _: Journal(f"{folder}/journal", journal[0]).write("fenced"))
+    # No comment tells HAProxy that a client is gone.
+    app.run("http", port=int(port), keep_alive=600.0)
 
 
 if __name__ == "__main__":

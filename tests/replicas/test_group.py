@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,9 @@ from _pytest.mark import ParameterSet
 
 from conformance.suite import EXCEPTIONS, RUNS, run_against
 from interop.test_asking import ANSWERED, ELSEWHERE
-from interop.test_clients import MODERN, PAGES, PROGRESS, SEEN, client, tour
+from interop.test_clients import BEFORE_2025_06_18, CANCELLED, MODERN, PAGES, PROGRESS, SEEN, URIS, client, tour
 from interop.test_inspector import inspect
+from support.parties import node_environment
 from support.redis_servers import RedisServer, redis_server
 
 from .group import replicated
@@ -23,6 +24,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ALWAYS = ("2025-11-25", "2026-07-28")
 #: The official clients, and the revisions that they speak.
 OFFICIAL = {"1": "2025-11-25", "legacy": "2025-11-25", "auto": "2026-07-28"}
+#: The versions of the TypeScript SDK: script, argument, and how they differ from the others. Version 2 reports an
+#: unknown resource by the code of 2026-07-28, whatever the server says.
+TYPESCRIPT: Mapping[str, tuple[str, str, dict[str, object]]] = {
+    "1": ("typescript_sdk_1.cjs", "@modelcontextprotocol/sdk", {**PAGES, "revision": "2025-11-25"}),
+    "1 of 2025-06-18": ("typescript_sdk_1.cjs", "sdk-2025-06-18", {**PAGES, "revision": "2025-06-18"}),
+    "1 of 2025-03-26": (
+        *("typescript_sdk_1.cjs", "sdk-2025-03-26"),
+        {**PAGES, **BEFORE_2025_06_18, "revision": "2025-03-26"},
+    ),
+    "2 legacy": ("typescript_sdk_2.cjs", "legacy", {"uris": URIS, **MODERN, "revision": "2025-11-25"}),
+    "2 auto": ("typescript_sdk_2.cjs", "auto", {"uris": URIS, **MODERN}),
+}
 
 
 def clients(always: str) -> list[ParameterSet]:
@@ -75,6 +88,17 @@ async def test_the_official_python_clients_answer_any_replica(
     async with replicated("asking", store, tmp_path) as group:
         seen = await asyncio.to_thread(tour, *command(mode, group.url))
     assert seen == {"revision": revision, "answered": {**ANSWERED, **ELSEWHERE}}
+
+
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(name, marks=() if name in ("1", "2 auto") else pytest.mark.exhaustive) for name in TYPESCRIPT],
+)
+async def test_the_typescript_clients_see_one_server(version: str, store: RedisServer, tmp_path: Path) -> None:
+    script, argument, differing = TYPESCRIPT[version]
+    async with replicated("golden", store, tmp_path) as group:
+        seen = await asyncio.to_thread(tour, *client(script, argument, group.url), env=node_environment())
+    assert seen == {**SEEN, **CANCELLED, **differing}
 
 
 @pytest.mark.exhaustive
