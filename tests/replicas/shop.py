@@ -53,6 +53,15 @@ async def print_label(id: str, context: Context) -> str:
 
 
 @shop.tool()
+async def wrap(id: str, context: Context) -> str:
+    """Ask, then work for a second."""
+    await context.elicit("How many?", Size)
+    record("wrap", id)
+    await anyio.sleep(1)
+    return "wrapped"
+
+
+@shop.tool()
 async def bake(id: str, context: Context) -> str:
     """Ask, then work until cancelled."""
     record("knead", id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -173,6 +174,18 @@ async def test_a_client_that_leaves_the_other_replica_cancels_the_call(store: Re
         waiting.cancel()
         while effects(group) != ["knead", "bake", "stop"]:
             await asyncio.sleep(0.02)
+
+
+async def test_a_replica_that_stops_finishes_the_calls_for_clients_of_others(
+    store: RedisServer, tmp_path: Path
+) -> None:
+    async with gateways(store, tmp_path) as group, webs(*group.members) as (one, other), asyncio.timeout(PATIENCE):
+        asked = (await call(one, "wrap"))["result"]
+        waiting = asyncio.ensure_future(call(other, "wrap", **answer(asked, size=1)))
+        while effects(group) != ["wrap"]:
+            await asyncio.sleep(0.02)
+        await group.members[0].end(signal.SIGTERM)
+        assert (await waiting)["result"]["content"][0]["text"] == "wrapped"
 
 
 @pytest.mark.parametrize("runs", [False, True])

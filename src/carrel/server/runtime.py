@@ -166,9 +166,16 @@ class Runtime:
         self._thread = threading.get_ident()
 
     async def finish_tasks(self, seconds: float) -> None:
-        """Wait for running tasks for at most so many seconds, if replicas share the state, and have their results."""
-        if self._tasks is not None and self.replica.shared:
-            await self._tasks.finish(seconds)
+        """Wait for running tasks for at most so many seconds, if replicas share the state, and have their results.
+
+        Work for clients of other replicas may end too.
+        """
+        replica = self._replica
+        if replica is not None and replica.shared:
+            tasks = [replica.connections.finish(seconds)]
+            if self._tasks is not None:
+                tasks.append(self._tasks.finish(seconds))
+            await asyncio.gather(*tasks)
 
     async def stop(self) -> None:
         """Stop the tasks and threads, and stop publishing changes."""

@@ -315,6 +315,11 @@ class MailboxConnections:
         for connection in list(self._ends.values()):
             connection.lose()
 
+    async def finish(self, seconds: float) -> None:
+        """Wait for the services in progress for at most so many seconds."""
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=seconds)
+
     async def stop(self) -> None:
         """Lose all connections, and stop the services."""
         for connection in list(self._ends.values()):
