@@ -46,6 +46,10 @@ def test_over_stdio_the_template_and_the_tool_find_text(folder: Path, tmp_path: 
         assert "> 上下文协议连接数据。" in page
         assert session.tools() == ["list_resources", "read_resource", "context", "search"]
         assert "[tea.md]" in session.tool("search", query="brewing")
+        assert "Green tea is brewed at 80 degrees." in session.tool("context", question="brewing tea")
+        context, question = session.call("get_prompt", "context", {"question": "brewing tea"})["messages"]
+        assert "Green tea is brewed at 80 degrees." in context["content"]["text"]
+        assert question["content"]["text"] == "brewing tea"
     assert len(list(cache.iterdir())) == 1
 
 

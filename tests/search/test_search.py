@@ -264,3 +264,14 @@ async def test_passages_have_their_whole_texts_with_lines_and_headings(shared: P
         assert 0 < passage.score <= 1
         with pytest.raises(ValueError, match="limit must be between 1 and 100"):
             await index.passages("burns", limit=0)
+
+
+async def test_a_whole_chinese_sentence_finds_the_file_that_its_first_word_names(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "糖尿病.txt").write_text("糖尿病的治疗包括饮食、运动和药物。\n")
+    (folder / "tea.md").write_text("# Tea\n\nGreen tea.\n")
+    app = Server("notes")
+    app.add_provider(str(folder))
+    async with searching(app, tmp_path / "cache") as (index, _):
+        assert names(await index.search("糖尿病怎么治疗")) == ["糖尿病.txt"]
