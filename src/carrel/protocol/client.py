@@ -30,7 +30,6 @@ from carrel.protocol.connection import (
     MAX_BATCH,
     OPENING,
     UNREADABLE,
-    Answered,
     ConnectionState,
     FailedRequest,
     Ignored,
@@ -344,7 +343,7 @@ class ClientProtocol(connection.Connection[W]):
         if message.jsonrpc != "2.0":
             return Ignored('not a message: jsonrpc is not "2.0"', malformed=True)
         if method is UNSET:
-            return self.take_response(id, message)
+            return self.take_response(id if type(id) is int else number_of(id), message)
         params: Raw = Raw(b"{}") if message.params is UNSET else message.params
         if id is UNSET:
             return self._receive_notice(method, params)
@@ -363,11 +362,6 @@ class ClientProtocol(connection.Connection[W]):
         if self.revision is None or not self.revision.stateless:
             answer.result.result_type = UNSET
         return Response(waiting, answer.id, answer.result)
-
-    def take_response(self, id: Any, message: Message) -> Answered[W]:
-        """Match a response to the pending request with its id, even if 12 has become ``"12"`` or ``12.0``."""
-        number = None if type(id) is int else whole_number(id)
-        return super().take_response(id if number is None else number, message)
 
     def read(self, waiting: SentRequest[W], raw: Raw) -> Any:
         """Decode a result: at once if it is complete, otherwise by ``read_result``."""
@@ -447,8 +441,8 @@ class ClientProtocol(connection.Connection[W]):
         )
 
 
-def whole_number(id: Any) -> int | None:
-    """Return the number that an id writes as a string or with a fraction of zero; None for any other id."""
+def number_of(id: Any) -> Any:
+    """Return the number that an id writes as a string or with a fraction of zero, or else the id itself."""
     if type(id) is float:
-        return int(id) if id.is_integer() else None
-    return int(id) if type(id) is str and len(id) < 17 and id.isascii() and id.isdecimal() else None
+        return int(id) if id.is_integer() else id
+    return int(id) if type(id) is str and len(id) < 17 and id.isascii() and id.isdecimal() else id
