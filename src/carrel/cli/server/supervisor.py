@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from carrel.cli.server.process_names import name_process
 from carrel.cli.server.worker import BEAT, DUMP, WorkerProcess
 from carrel.cli.terminal.messages import print_stderr
 from carrel.log import Log
@@ -200,7 +199,7 @@ class Supervisor:
             ours.close()
             for listener in self._sockets():
                 listener.close()
-            name_process("store")
+            _name_process("carrel-store")
             try:
                 hold(theirs)
             except BaseException:
@@ -230,7 +229,7 @@ class Supervisor:
             for listener in self._sockets():
                 if listener not in place.listeners:
                     listener.close()
-            name_process(f"worker {place.number}")
+            _name_process(f"carrel-worker{place.number}")
             worker = WorkerProcess(place.number, place.listeners, theirs, given)
             worker.greets = greets
             return worker
@@ -395,3 +394,9 @@ def described(code: int) -> str:
     if code < 0:
         return f"was ended by {signal.Signals(-code).name}"
     return f"has ended with exit code {code}"
+
+
+def _name_process(name: str) -> None:
+    """Set the name of this process in ``top`` and ``ps``, at most 15 characters (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(name)
