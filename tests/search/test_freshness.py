@@ -329,6 +329,18 @@ async def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: object) -> N
         assert len(provider.reads) == 5
 
 
+async def test_files_of_a_segment_that_was_not_committed_damage_no_index(tmp_path: Path) -> None:
+    provider = Counting()
+    async with searching(counted(provider), tmp_path / "cache"):
+        pass
+    provider.reads.clear()
+    cut = cache_of(tmp_path) / "terms" / f"{'0' * 32}.fieldnorm"  # the process was killed while it wrote the file
+    cut.write_bytes(b"0")
+    async with searching(counted(provider), tmp_path / "cache") as (index, _):
+        assert len(await found(index, "whale")) == 5
+        assert provider.reads == []
+
+
 async def test_an_index_of_another_version_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     provider = Counting()
     async with searching(counted(provider), tmp_path / "cache"):

@@ -71,6 +71,8 @@ class BackgroundIndex:
         self.label = label
         self.skip: set[Provider] = set()
         """Providers that are not indexed."""
+        self.enabled = True
+        """Whether ``start`` opens the index; if not, nothing is found."""
         self._key = key
         self._progress = progress
         self._pool = Workers(self, "carrel-search", threads=4, per_client=2)
@@ -104,6 +106,8 @@ class BackgroundIndex:
         from carrel.search.engine import load
 
         load()
+        if not self.enabled:
+            return
         self._folder = IndexFolder(self.options.folder, self._key())
         self._pool.start()
         self._writer = ThreadPoolExecutor(1, "carrel-index")

@@ -382,16 +382,24 @@ MAGIC = 1337
 
 
 def check(folder: str) -> None:
-    """Check the files of an index against the checksums in them.
+    """Check the files of the committed segments of an index against the checksums in them.
+
+    Other files are of segments that are being written, or were when their process died.
 
     Raises:
-        Damaged: one is damaged.
+        Damaged: one is damaged, or gone since the folder was listed.
     """
-    with os.scandir(folder) as entries:
-        files = list(entries)
-    for entry in files:
-        if entry.name.partition(".")[2] in ("term", "idx", "fast", "fieldnorm", "store", "pos"):
-            _check_file(entry.path, entry.name)
+    try:
+        with open(os.path.join(folder, "meta.json"), "rb") as file:  # noqa: PTH118, PTH123
+            committed = {each["segment_id"].replace("-", "") for each in json.load(file)["segments"]}
+        with os.scandir(folder) as entries:
+            files = list(entries)
+        for entry in files:
+            segment, _, kind = entry.name.partition(".")
+            if segment in committed and kind in ("term", "idx", "fast", "fieldnorm", "store", "pos"):
+                _check_file(entry.path, entry.name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"the index cannot be read: {error}") from error
 
 
 def _check_file(path: str, name: str) -> None:

@@ -169,8 +169,11 @@ tokens = "tokens.txt"
 
 
 def test_tools_of_the_search_are_known_to_the_check(notes: str, capsys: pytest.CaptureFixture[str]) -> None:
-    append('\n[[access.rules]]\nrole = "viewer"\nallow = "use"\ntools = "search"\n[search]\nenabled = true\n')
+    append('\n[[access.rules]]\nrole = "viewer"\nallow = "use"\ntools = "search"\n')
+    append('[search]\nenabled = true\nfolder = "index"\n')
     assert policy("check") == 0, capsys.readouterr().err
+    assert policy("explain", "--as", "viewer", "call", "search") == 0
+    assert not Path("index").exists()  # it is the server that indexes
 
 
 def test_expectations_are_tested(notes: str, capsys: pytest.CaptureFixture[str]) -> None:

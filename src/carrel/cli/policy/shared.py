@@ -95,5 +95,5 @@ async def _app(configuration: Configuration) -> Server | None:
         return None
     share(app, targets)
     if program is None:
-        add_search(app, targets, configuration)  # for its tools
+        add_search(app, targets, configuration, index=False)  # for its tools
     return app

@@ -169,8 +169,10 @@ def create(targets: Targets, configuration: Configuration) -> Server:
     return app
 
 
-def add_search(app: Server, targets: Targets, configuration: Configuration) -> None:
+def add_search(app: Server, targets: Targets, configuration: Configuration, *, index: bool = True) -> None:
     """Add search over all shared targets, if enabled. Each set of targets and options has its own index.
+
+    Without ``index``, the server has the tools of the search, and neither reads nor writes an index.
 
     Raises:
         ConfigError: tantivy is not installed.
@@ -184,7 +186,8 @@ def add_search(app: Server, targets: Targets, configuration: Configuration) -> N
 
     options = SearchOptions(**{name: getattr(search, name) for name in SearchOptions.__struct_fields__})
     shared = sorted([target.scheme, target.location, json.encode(target.options).decode()] for target in targets)
-    app.add_search(options, key=json.encode([shared, options.contents]).decode(), progress=print_progress)
+    key = json.encode([shared, options.contents]).decode()
+    app.add_search(options, key=key, progress=print_progress).enabled = index
 
 
 def print_progress(progress: Progress) -> None:
