@@ -15,6 +15,7 @@ QUERY = {"type": "object", "properties": {"query": {"type": "string"}}, "require
 def test_names_and_descriptions_are_searched_in_any_case_and_order():
     found = json.loads(carrel("find", BOOKS, "NUMBERS add", "--json").stdout)
     assert found == {"matches": [{"kind": "tool", "name": "add", "about": "Add two numbers."}], "search": None}
+    assert json.loads(carrel("find", BOOKS, "--json", "NUMBERS", "add").stdout) == found
     assert carrel("find", BOOKS, "book").stdout.decode() == (
         "Names\n  resource  book://cover\n  template  book://{author}/{title}  A book\n"
     )

@@ -29,7 +29,7 @@ __all__ = ["parser", "run", "search_tool"]
 SUMMARY = "Search a server: with its search tool if it has one, and in names and descriptions."
 EXAMPLES = """\
 examples:
-  carrel find ./notes 'red wine'
+  carrel find ./notes red wine
   carrel find http://127.0.0.1:8000/mcp invoice --names
   carrel find ./notes 'type:text/markdown changed:<7d -draft'
   carrel find "carrel serve texts --search" 猫       in the texts of a folder, not only in names
@@ -55,6 +55,7 @@ def parser() -> Parser:
     reader.add_argument(
         "text",
         metavar="TEXT",
+        nargs="+",
         help="words, all of which must occur in any order and case, and terms such as type:image or changed:<7d",
     )
     reader.add_argument("--names", action="store_true", help="search names and descriptions only")
@@ -68,7 +69,7 @@ def run(arguments: list[str]) -> int:
         ConfigError: the arguments are invalid.
     """
     options, target = read_target(parser(), arguments)
-    filters = ItemFilter(options.text)
+    filters = ItemFilter(" ".join(options.text))
     filters.check()
     bar = Bar.of(options)
 
