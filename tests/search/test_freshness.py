@@ -116,6 +116,42 @@ async def test_progress_is_told_until_everything_is_indexed_and_not_of_later_cha
     assert len(told) == len(first)
 
 
+async def test_resources_that_are_listed_again_while_others_are_indexed_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carrel.search.background.SLOW", 0.01)
+    lists, reading, go_on = 0, asyncio.Event(), asyncio.Event()
+
+    class Fast(Counting):
+        def list_resources(self, request: Request) -> Page[Resource]:
+            nonlocal lists
+            lists += request.cursor is None
+            return super().list_resources(request)
+
+    class Slow(Counting):
+        name = "slow"
+
+        async def read_resource(self, uri: str, request: Request) -> ReadResourceResult:  # type: ignore[override]
+            reading.set()
+            await go_on.wait()
+            return super().read_resource(uri, request)
+
+    app = counted(Fast())
+    app.add_provider(Slow())
+    told: list[Progress] = []
+    index = app.add_search(SearchOptions(folder=str(tmp_path / "cache")), progress=told.append)
+    async with memory.connect(app), asyncio.timeout(60):
+        await reading.wait()
+        while not lists:
+            await asyncio.sleep(0.01)
+        index.on_changes((), {"resources_list_changed": None})
+        while lists < 2:
+            await asyncio.sleep(0.01)
+        go_on.set()
+        await index.ready()
+    assert (told[-1].resources, told[-1].done) == (10, True)
+
+
 async def test_files_of_a_large_source_that_are_touched_binary_or_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -120,7 +121,10 @@ class Indexer:
 
     def _reset(self) -> None:
         self._begun = self._reported = monotonic()
-        self._resources = self._bytes = 0
+        self._resources, self._bytes = (
+            Counter[str](),
+            Counter[str](),
+        )  # by provider, as each may be listed several times
         self._slowest = 0.0
 
     # All resources
@@ -143,7 +147,7 @@ class Indexer:
                     await self._run(self._store.write, [], list(await self._run(self._store.manifest.known, name)))
         await self._run(self._store.manifest.mark_complete)
         await self._commit()
-        self._report(Progress(self._resources, self._bytes, monotonic() - self._begun, True))
+        self._report_progress(done=True)
         return self._slowest
 
     async def _update_all(self, changed: Mapping[Provider, Collection[str]], *, everything: bool) -> None:
@@ -177,7 +181,7 @@ class Indexer:
         seen: set[int] = set()
         windows = await gives_windows(provider)
         batch: list[tuple[Resource, bool]] = []
-        size = 0
+        size = listed = 0
         writing: Awaitable[Any] | None = None
         async for resource in all_of(provider.list_searchable):
             self.moved = monotonic()
@@ -187,8 +191,9 @@ class Indexer:
             seen.add(number)
             if len(seen) % LISTED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            self._resources += 1
-            self._bytes += resource.size or 0
+            listed += resource.size or 0
+            self._resources[provider.name] = max(self._resources[provider.name], len(seen))
+            self._bytes[provider.name] = max(self._bytes[provider.name], listed)
             version = known.get(number)
             if version and version == version_of(resource) and resource.uri not in changed:
                 continue
@@ -237,9 +242,12 @@ class Indexer:
             if self.moved - self._committed > max(COMMIT, (self.moved - self._begun) * COMMIT_SHARE):
                 await self._commit()
         if monotonic() - self._reported > REPORT:
-            self._reported = monotonic()
-            self._report(Progress(self._resources, self._bytes, self._reported - self._begun, False))
+            self._report_progress(done=False)
         return asyncio.ensure_future(self._run(self._write, provider, windows, found)) if found else None
+
+    def _report_progress(self, *, done: bool) -> None:
+        self._reported = monotonic()
+        self._report(Progress(self._resources.total(), self._bytes.total(), self._reported - self._begun, done))
 
     async def _read_together(self, provider: Provider, resources: Sequence[Resource]) -> dict[str, Result]:
         """Read several resources in one call, if the provider supports it; return the results by URI."""
