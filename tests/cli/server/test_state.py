@@ -108,7 +108,7 @@ def rpc(method: str, params: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "no store given"),
+        ([], "the memory that workers share"),
         (["end"], "usage: carrel state"),
         (["--state", "redis://127.0.0.1:9"], "CARREL_STATE_KEYS"),
         (["list"], "invalid choice: 'list'"),

@@ -78,7 +78,10 @@ def run(arguments: list[str]) -> int:
         raise ConfigError("usage: carrel state [show | sessions | end SESSION]")
     configuration = read_configuration(options, targeted=False)
     if configuration.settings.state.url is None:
-        raise ConfigError("no store given: name it with --state URL, or a carrel.toml with url in [state]")
+        raise ConfigError(
+            "no store given: name a Redis with --state URL, or a carrel.toml with url in [state]; the memory that "
+            "workers share without a Redis cannot be shown"
+        )
     store = store_of(configuration)
     return asyncio.run(_run(RedisOverview(store.url, store.keys, prefix=store.prefix), options))
 
