@@ -372,3 +372,15 @@ async def test_workers_that_are_paused_with_the_command_go_on(file):
         assert await workers.pids() == pids
         assert await workers.end() == 0
         assert "killed" not in workers.errors
+
+
+async def test_workers_that_run_are_kept_with_the_shortest_timeout(file):
+    (file.parent / "carrel.toml").write_text(
+        "[app]\nfile = 'books.py'\n[http]\nport = 0\nworkers = 2\nworker_timeout = 0.1\n"
+    )
+    async with running("run", cwd=file.parent) as workers:
+        pids = await workers.pids()
+        await asyncio.sleep(12)
+        assert await workers.pids() == pids
+        assert await workers.end() == 0
+        assert "killed" not in workers.errors

@@ -181,10 +181,9 @@ class Supervisor:
             if not process.ready or process.kill_at is not None or is_traced(process.pid):
                 continue
             process.missed += 1
-            if process.missed * BEAT > self._patience:
-                process.killed_for = (
-                    f"has not run its event loop for at least {process.missed * BEAT - BEAT:.0f} seconds"
-                )
+            silent = (process.missed - 1) * BEAT  # it may have sent its last message just before the first beat
+            if process.missed > 1 and silent >= self._patience:
+                process.killed_for = f"has not run its event loop for at least {silent:.0f} seconds"
                 process.kill_at = time.monotonic() + DUMPING
                 os.kill(process.pid, DUMP)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BEAT", "DUMP", "WorkerProcess"]
 
-#: Seconds between two messages to the parent, which say that the event loop runs.
+#: Seconds between two beats of the parent. A worker whose event loop runs sends two messages in this time.
 BEAT = 5.0
 #: Signal with which the parent asks for the stacks of all threads on standard error.
 DUMP = signal.SIGQUIT
@@ -75,7 +75,7 @@ class WorkerProcess:
         """Tell the parent that this worker is ready, and again and again that its event loop runs."""
         with contextlib.suppress(OSError):  # the parent is stopped, and the buffer is full; or it has ended
             self._control.send(b".")
-        asyncio.get_running_loop().call_later(BEAT, self._beat)
+        asyncio.get_running_loop().call_later(BEAT / 2, self._beat)
 
 
 def end() -> None:
