@@ -264,6 +264,20 @@ async def test_the_command_ends_although_the_process_with_the_sessions_is_stoppe
         await gone([store])
 
 
+async def test_the_process_with_the_sessions_is_replaced_if_it_is_stopped(file):
+    (file.parent / "carrel.toml").write_text(
+        "[app]\nfile = 'books.py'\n[http]\nport = 0\nworkers = 2\nworker_timeout = 5\n"
+    )
+    async with running("run", cwd=file.parent) as workers:
+        before = await workers.pids()
+        os.kill(await store_of(workers, before), signal.SIGSTOP)
+        await workers.wait_for("the process that holds the sessions has not run for at least 5 seconds")
+        await workers.pids(without=before)
+        session = await workers.site.open()
+        assert (await session.post(request(9, "ping"))).status == 200
+        assert await workers.end() == 0
+
+
 async def test_the_file_sets_the_number_of_workers_and_files_are_served_by_all(tmp_path):
     (tmp_path / "a.md").write_text("text")
     (tmp_path / "carrel.toml").write_text("[http]\nport = 0\nworkers = 2\n[[sources]]\npath = 'a.md'\n")

@@ -94,6 +94,8 @@ class Supervisor:
         self._next_beat = time.monotonic() + BEAT
         self._store: tuple[int, socket.socket] | None = None
         """Process that holds the store, and a socket to it."""
+        self._store_missed = 0
+        """Number of beats since its last message."""
         self._signals: deque[int] = deque()
         self._selector = selectors.DefaultSelector()
         self._wake = socket.socketpair()
@@ -170,6 +172,7 @@ class Supervisor:
         if self._patience and time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT
             self._count_beat()
+            self._check_store()
 
     def _count_beat(self) -> None:
         """Count a beat that workers have not answered yet.
@@ -187,6 +190,21 @@ class Supervisor:
                 process.kill_at = time.monotonic() + DUMPING
                 os.kill(process.pid, DUMP)
 
+    def _check_store(self) -> None:
+        """Kill the process that holds the store if it does not run: all requests would wait for it."""
+        if self._store is None or self._stopping:
+            return
+        pid, control = self._store
+        try:
+            heard = control.recv(64, socket.MSG_DONTWAIT)
+        except OSError:
+            heard = b""
+        self._store_missed = 0 if heard else self._store_missed + 1
+        silent = (self._store_missed - 1) * BEAT
+        if self._store_missed > 1 and silent >= self._patience and not is_traced(pid):
+            log.error("the process that holds the sessions has not run for at least %.0f seconds; it is killed", silent)
+            os.kill(pid, signal.SIGKILL)
+
     # Starting
 
     def _start_store(self) -> None:
@@ -200,13 +218,13 @@ class Supervisor:
                 listener.close()
             _name_process("carrel-store")
             try:
-                hold(theirs)
+                hold(theirs, BEAT / 2)
             except BaseException:
                 log.exception("the process that holds the sessions has failed")
             finally:
                 os._exit(0)
         theirs.close()
-        self._store = pid, ours
+        self._store, self._store_missed = (pid, ours), 0
 
     def _start(self, place: WorkerPlace) -> WorkerProcess | None:
         """Start a process for a place. Return the worker in the new process, and None in this one."""

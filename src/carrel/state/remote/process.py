@@ -21,12 +21,15 @@ def give(control: socket.socket, connection: socket.socket) -> None:
     socket.send_fds(control, [b"\0"], [connection.fileno()])
 
 
-def hold(control: socket.socket) -> None:
-    """Hold a store for the replicas whose sockets arrive on ``control``, until its other end is closed."""
-    asyncio.run(_hold(control))
+def hold(control: socket.socket, beat: float) -> None:
+    """Hold a store for the replicas whose sockets arrive on ``control``, until its other end is closed.
+
+    Each ``beat`` seconds, it sends a message that says that it runs.
+    """
+    asyncio.run(_hold(control, beat))
 
 
-async def _hold(control: socket.socket) -> None:
+async def _hold(control: socket.socket, beat: float) -> None:
     tables, over = MemoryTables(), asyncio.Event()
     accepting: set[asyncio.Task[ReplicaConnection]] = set()
     loop = asyncio.get_running_loop()
@@ -43,6 +46,12 @@ async def _hold(control: socket.socket) -> None:
                 loop.remove_reader(control)
                 over.set()
 
+    def tell() -> None:
+        with contextlib.suppress(OSError):  # the parent is stopped, and the buffer is full; or it has ended
+            control.send(b".")
+        loop.call_later(beat, tell)
+
     control.setblocking(False)
     loop.add_reader(control, receive)
+    tell()
     await over.wait()
