@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 
 from carrel import Server
+from carrel.gateway import login_pages
 from carrel.gateway.browser_pages import CALLBACK, START, BrowserPages, PendingAuthorization
 from carrel.state.interfaces import StoreUnavailable
 from carrel.state.memory import MemoryState, MemoryTables
@@ -108,3 +109,17 @@ async def test_while_the_store_is_away_the_page_of_another_replica_is_not_availa
             patch.setattr(other.app.endpoint.replica.state.mailbox, "put", away)
             assert (await browser.get(START, params={"ticket": pending.ticket})).status_code == 503
         assert (await browser.get(START, params={"ticket": pending.ticket})).status_code == 200
+
+
+async def test_a_replica_gets_a_limited_number_of_pages_from_others_at_the_same_time(
+    replicas: tuple[Replica, Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = replicas
+    pending = one.begin()
+    async with httpx2.AsyncClient(base_url=other.origin) as browser, httpx2.AsyncClient(base_url=one.origin) as nearer:
+        with monkeypatch.context() as patch:
+            patch.setattr(login_pages, "MAX_ASKED", 0)
+            assert (await browser.get(START, params={"ticket": pending.ticket})).status_code == 503
+            assert (await nearer.get(START, params={"ticket": pending.ticket})).status_code == 200
+        for _ in range(3):
+            assert (await browser.get(START, params={"ticket": pending.ticket})).status_code == 200

@@ -28,6 +28,8 @@ __all__ = ["LoginPages", "failed"]
 Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 #: Mark of the replica where a login has begun, before the random part of a ticket or ``state``.
 MARK = re.compile(r"(\d{1,9})-")
+#: Maximum number of pages that this replica gets from others at the same time: their URLs need no token.
+MAX_ASKED = 100
 
 
 class PageReply(msgspec.Struct):
@@ -44,6 +46,7 @@ class LoginPages:
     def __init__(self) -> None:
         self._app: Server | None = None
         self._handlers: dict[str, Handler] = {}
+        self._asked = 0
 
     @property
     def _replica(self) -> Replica | None:
@@ -69,7 +72,13 @@ class LoginPages:
             replica, mark = self._replica, MARK.match(login_of(request))
             if replica is None or mark is None or int(mark[1]) == replica.state.slot:
                 return await handler(request)
-            return await ask(replica, int(mark[1]), path, request)
+            if self._asked >= MAX_ASKED:
+                return failed(503, "Too many pages are being opened. Try again in a moment.")
+            self._asked += 1
+            try:
+                return await ask(replica, int(mark[1]), path, request)
+            finally:
+                self._asked -= 1
 
         app.route(path, methods=methods, max_body=max_body)(serve)
 
