@@ -62,7 +62,7 @@ def documentation_texts() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("texts", "limit"), [(source_texts, 5), (message_texts, 5), (documentation_texts, 5)])
+@pytest.mark.parametrize(("texts", "limit"), [(source_texts, 3), (message_texts, 5), (documentation_texts, 2)])
 def test_puzzling_turns_are_rare(texts, limit: int) -> None:
     words, found = 0, []
     for text in texts():

@@ -129,7 +129,7 @@ class BrowserPages:
         self._login = login
         self._patience = patience
         self.shared = LoginPages()
-        """The pages among those of the replicas."""
+        """The pages that any replica serves."""
         self._by_ticket: dict[str, PendingAuthorization] = {}
         self._by_state: dict[str, PendingAuthorization] = {}
 
