@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -46,8 +47,8 @@ async def test_one_endpoint_has_the_metrics_of_all_workers_and_of_their_successo
                 assert set(await samples(site, name)) == {"1", "2"}
             assert len(await samples(site, "process_start_time_seconds")) == 2
             assert await (await site.request("GET", path="/readyz")).json() == {"ready": True, "problems": []}
-            os.kill(min(pids), signal.SIGSTOP)  # the endpoint answers nevertheless
-            async with asyncio.timeout(PATIENCE):
+            await stop(min(pids))
+            async with asyncio.timeout(PATIENCE):  # the endpoint answers nevertheless
                 while len(await samples(site, "carrel_sessions")) == 2:
                     await asyncio.sleep(0.1)
             assert (await site.request("GET", path="/healthz")).status == 200
@@ -60,6 +61,14 @@ async def test_one_endpoint_has_the_metrics_of_all_workers_and_of_their_successo
                     await asyncio.sleep(0.1)
         assert await workers.end() == 0
         assert workers.errors.count("metrics are at") == 1
+
+
+async def stop(pid):
+    """Stop a process, and wait until no thread of it can accept a connection any more."""
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(PATIENCE):
+        while any("\nState:\tT" not in (task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()):
+            await asyncio.sleep(0.01)
 
 
 async def samples(site, name):
