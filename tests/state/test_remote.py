@@ -13,6 +13,7 @@ from carrel.state.interfaces import StoreUnavailable
 from carrel.state.memory import MemoryTables
 from carrel.state.records import ReplicaGone, SessionRecord, TailLetter
 from carrel.state.remote.calls import FrameReader, frame
+from carrel.state.remote.process import hold
 from carrel.state.remote.state import RemoteState
 from carrel.state.remote.store import ReplicaConnection
 
@@ -152,3 +153,15 @@ async def test_a_call_that_fails_in_the_store_is_logged_there_and_fails_here(joi
         await pair.state.quotas.take("a", 1, 2, 3)
     assert "take of the shared state failed" in caplog.text
     assert await pair.state.bus.position() == 0, "the connection goes on"
+
+
+async def test_the_process_with_the_store_ends_when_its_parent_has_closed_the_socket_with_unread_messages(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        holding = asyncio.create_task(asyncio.to_thread(hold, theirs, 0.01))
+        await asyncio.to_thread(ours.recv, 1, socket.MSG_PEEK)
+        ours.close()
+        await asyncio.wait_for(holding, 10)
+    assert caplog.text == ""

@@ -35,16 +35,20 @@ async def _hold(control: socket.socket, beat: float) -> None:
     loop = asyncio.get_running_loop()
 
     def receive() -> None:
-        with contextlib.suppress(BlockingIOError):
+        try:
             data, descriptors, _, _ = socket.recv_fds(control, 64, 64)
-            for descriptor in descriptors:
-                accept = ReplicaConnection.accept(tables, socket.socket(fileno=descriptor))
-                task = loop.create_task(accept)
-                accepting.add(task)
-                task.add_done_callback(accepting.discard)
-            if not data:
-                loop.remove_reader(control)
-                over.set()
+        except BlockingIOError:
+            return
+        except ConnectionResetError:  # the other end was closed before it read the last messages
+            data, descriptors = b"", []
+        for descriptor in descriptors:
+            accept = ReplicaConnection.accept(tables, socket.socket(fileno=descriptor))
+            task = loop.create_task(accept)
+            accepting.add(task)
+            task.add_done_callback(accepting.discard)
+        if not data:
+            loop.remove_reader(control)
+            over.set()
 
     def tell() -> None:
         with contextlib.suppress(OSError):  # the parent is stopped, and the buffer is full; or it has ended
