@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -13,6 +12,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client.exposition import choose_encoder
 
 from carrel.errors import ConfigError
+from carrel.metrics.serving import ServingThread, accept_on
 from carrel.transports.addresses import read_address
 from carrel.transports.server.origin import LOOPBACK, host_name
 
@@ -31,9 +31,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def take(self, listener: socket.socket) -> None:
         """Accept connections on a socket that listens already."""
-        self.socket.close()
-        listener.setblocking(False)  # another process may accept a connection first
-        self.socket = listener
+        accept_on(self, listener)
         self.server_address = self.server_name, self.server_port = listener.getsockname()[:2]
         self.setup_environ()
 
@@ -67,7 +65,7 @@ class Health(Protocol):
         """Return whether the server is ready, and its problems."""
 
 
-class MetricsListener:
+class MetricsListener(ServingThread):
     """Listener with /metrics (OpenMetrics, or the text format of Prometheus), /healthz and /readyz.
 
     The Host header of a request must be an address, localhost, ``host``, or one of ``allowed_hosts`` ("*": any name),
@@ -94,26 +92,15 @@ class MetricsListener:
         kind: type[_Server] = _ServerIPv6 if ":" in host else _Server
         try:
             if listener is None:
-                self._server = make_server(host, port, self._answer, kind, handler_class=_Handler)
+                server = make_server(host, port, self._answer, kind, handler_class=_Handler)
             else:
-                self._server = kind((host, port), _Handler, bind_and_activate=False)
-                self._server.take(listener)
-                self._server.set_app(self._answer)
+                server = kind((host, port), _Handler, bind_and_activate=False)
+                server.take(listener)
+                server.set_app(self._answer)
         except OSError as error:
             raise ConfigError(f"[metrics] cannot listen on {host} port {port}: {error.strerror}") from None
-        self.port: int = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, name="carrel-metrics", daemon=True)
-
-    def start(self) -> None:
-        """Begin to answer."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Close the listener."""
-        if self._thread.ident is not None:
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
+        super().__init__(server, "carrel-metrics")
+        self.port: int = server.server_port
 
     def _is_allowed(self, host: str) -> bool:
         name = host_name(host)

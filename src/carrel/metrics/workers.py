@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
 
 import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from carrel.metrics.serving import ServingThread, accept_on
 from carrel.metrics.state import ServerState
 
 __all__ = ["WorkerMetrics"]
 
 #: Seconds that a worker gets for its report.
 PATIENCE = 2.0
+#: Requests for a report. Collecting metrics ends the interval of the longest delay of an event loop: probes leave it.
+WITH_METRICS, HEALTH = b"m", b"h"
 
 
 class _Metric(msgspec.Struct, array_like=True):
@@ -46,12 +49,10 @@ class _Reports(ThreadingMixIn, TCPServer):
 
     def __init__(self, listener: socket.socket, handler: type[BaseRequestHandler]) -> None:
         super().__init__(listener.getsockname(), handler, bind_and_activate=False)
-        self.socket.close()
-        listener.setblocking(False)  # the worker that this one replaces may accept a connection first
-        self.socket = listener
+        accept_on(self, listener)
 
 
-class WorkerMetrics:
+class WorkerMetrics(ServingThread):
     """Metrics and readiness of all workers, as one of them sees them.
 
     Args:
@@ -74,21 +75,10 @@ class WorkerMetrics:
             def handle(self) -> None:
                 with contextlib.suppress(OSError):
                     self.request.settimeout(PATIENCE)
-                    self.request.sendall(msgspec.msgpack.encode(report()))
+                    metrics = self.request.recv(1) == WITH_METRICS
+                    self.request.sendall(msgspec.msgpack.encode(report(metrics=metrics)))
 
-        self._server = _Reports(listeners[number - 1], Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="carrel-reports", daemon=True)
-
-    def start(self) -> None:
-        """Begin to answer other workers."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop answering."""
-        if self._thread.ident is not None:
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
+        super().__init__(_Reports(listeners[number - 1], Handler), "carrel-reports")
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics of all workers, each sample with the number of its worker as a label."""
@@ -135,17 +125,18 @@ class WorkerMetrics:
     def _reports(self, *, metrics: bool = True) -> dict[int, _Report]:
         """Return the reports of this worker and of the others that answer, by number."""
         with ThreadPoolExecutor(len(self._others), "carrel-reports") as pool:
-            asked = list(pool.map(_ask, self._others.values()))
+            asked = list(pool.map(partial(_ask, WITH_METRICS if metrics else HEALTH), self._others.values()))
         found = {number: report for number, report in zip(self._others, asked, strict=True) if report is not None}
         found[self._number] = self._report(metrics=metrics)
         return dict(sorted(found.items()))
 
 
-def _ask(address: tuple[str, int]) -> _Report | None:
+def _ask(wanted: bytes, address: tuple[str, int]) -> _Report | None:
     """Return the report of a worker; None if it does not answer."""
     received = bytearray()
     try:
         with socket.create_connection(address, PATIENCE) as connection:
+            connection.sendall(wanted)
             while data := connection.recv(1 << 16):
                 received += data
         return msgspec.msgpack.decode(received, type=_Report)
