@@ -278,15 +278,13 @@ class Replica:
         Raises:
             ServerUnavailable: the store has failed, or cannot be reached (status 503); this is logged.
         """
-        away = ServerUnavailable("The state of the server is not available now: try again later")
-        away.status = 503
         try:
             return await coroutine
         except StoreUnavailable as error:
-            raise away from error
+            raise unavailable() from error
         except Exception as error:
             log.exception("the store of shared state failed during a request")
-            raise away from error
+            raise unavailable() from error
 
     # Writing
 
@@ -331,3 +329,10 @@ class Replica:
             done = asyncio.get_running_loop().create_future()
             self._writes.append(done)
             await done
+
+
+def unavailable() -> ServerUnavailable:
+    """Return the error for a request that needs the store while it is away, with status 503."""
+    error = ServerUnavailable("The state of the server is not available now: try again later")
+    error.status = 503
+    return error
