@@ -185,7 +185,7 @@ class Supervisor:
                 continue
             process.missed += 1
             silent = (process.missed - 1) * BEAT  # it may have sent its last message just before the first beat
-            if process.missed > 1 and silent >= self._patience:
+            if silent >= self._patience:
                 process.killed_for = f"has not run its event loop for at least {silent:.0f} seconds"
                 process.kill_at = time.monotonic() + DUMPING
                 os.kill(process.pid, DUMP)
@@ -201,7 +201,7 @@ class Supervisor:
             heard = b""
         self._store_missed = 0 if heard else self._store_missed + 1
         silent = (self._store_missed - 1) * BEAT
-        if self._store_missed > 1 and silent >= self._patience and not is_traced(pid):
+        if silent >= self._patience and not is_traced(pid):
             log.error("the process that holds the sessions has not run for at least %.0f seconds; it is killed", silent)
             os.kill(pid, signal.SIGKILL)
 
